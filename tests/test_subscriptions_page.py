@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stages.rpc.process.test_head_subscriptions import block, status
+from tests.stages.rpc.process.test_websocket import block, status
 from tests.support.rpc.harness import RpcHarness
 
 PAGE = (Path(__file__).parents[1] / "docs" / "subscriptions.md").read_text()
@@ -42,8 +42,7 @@ async def test_the_program_prints_heads(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_the_events_are_those_of_the_table(tmp_path: Path) -> None:
     named = re.findall(r"^\| `(\w+)` \| ", PAGE.partition("| Event |")[2], re.MULTILINE)
     async with asyncio.timeout(30), RpcHarness(tmp_path, status_enabled=True).running() as rpc:
-        assert rpc.stage.status is not None
-        url = f"http://127.0.0.1:{rpc.stage.status.port}"
+        url = rpc.stage.servers["status"].local_url
         text = ""
         async with rpc.http.get(f"{url}/status/events") as response:
             assert response.headers["Content-Type"].startswith("text/event-stream")

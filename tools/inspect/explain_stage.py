@@ -11,9 +11,9 @@ import orjson
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
-from rollup_node.stages.messages.derivation import Drop
-from rollup_node.stages.rpc.process.node_view import DropsClient
+from rollup_node.stages.messages.derivation import Drop, DropsRequest
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import FAILURES, RESET, ReplayConfig, ReplayStage
 from rollup_node.tools.inspect.row_formats import RowFormat, write_text
@@ -41,7 +41,7 @@ class ExplainStage(ReplayStage):
     def __init__(self, config: ExplainConfig, bus: Bus, meter: Meter) -> None:
         super().__init__(config.replay, bus, meter)
         self._last_l1 = config.last_l1
-        self._drops = DropsClient(bus)
+        self._drops = RequestClient(bus, "derivation.drops")
         self._next = self._lost = 0
         self._due_at = 0.0
 
@@ -82,7 +82,7 @@ class ExplainStage(ReplayStage):
         while True:
             try:
                 async with asyncio.timeout(timeout):
-                    page = await self._drops.page(self._next)
+                    page = await self._drops.request(DropsRequest, self._next)
             except TimeoutError:
                 return False
             self._lost += max(0, page.first - self._next)

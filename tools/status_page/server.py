@@ -12,10 +12,9 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.rpc.process.chains_page import ChainsPage
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
-from rollup_node.stages.rpc.process.status_server import StatusServer
+from rollup_node.stages.rpc.process.status_server import ChainsPage, StatusServer
 from rollup_node.stages.rpc.process.supernode import route
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.status_page.scenes import SCENES, Scene, scene
@@ -72,7 +71,7 @@ class SceneServer:
         try:
             yield self
         finally:
-            self.server.close()
+            await self.server.close()
             await self._listener.close()
 
 

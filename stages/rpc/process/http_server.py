@@ -17,7 +17,15 @@ from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.parameters import Method, parse_params
-from rollup_node.stages.rpc.process.listener import MALFORMED, TURN_SECONDS, Exchange, RequestTooLargeError
+from rollup_node.stages.rpc.process.listener import (
+    INVALID_HOST,
+    INVALID_ORIGIN,
+    MALFORMED,
+    NOT_FOUND,
+    TURN_SECONDS,
+    Exchange,
+    RequestTooLargeError,
+)
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.supernode import Supernode, SupernodeStatus
@@ -79,7 +87,7 @@ class RpcServer:
     async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         path = request.path
         if not self.access.accepts_host(request.headers.get("Host")):
-            return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
+            return web.Response(status=403, text=INVALID_HOST)
         method = request.headers.get("Access-Control-Request-Method")
         if request.method == "OPTIONS" and "Origin" in request.headers and method is not None:
             return self._preflight(request, method)
@@ -90,7 +98,7 @@ class RpcServer:
         if path in ("/status.json", "/status.json/"):
             return web.Response(body=self._status.json() + b"\n", content_type="application/json")
         if path != "/":
-            return web.Response(status=404, text="404 page not found\n")
+            return web.Response(status=404, text=NOT_FOUND)
         if request.method == "GET" and not request.can_read_body and not request.query_string:
             return web.Response()
         return await self._rpc(request, exchange)
@@ -125,7 +133,7 @@ class RpcServer:
         if rejection is not None:
             return rejection
         if not self.access.accepts_origin(request.headers.get("Origin")):
-            return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
+            return web.Response(status=403, text=INVALID_ORIGIN)
         try:
             data = await exchange.read_body(MAX_BODY)
         except RequestTooLargeError:

@@ -1,31 +1,192 @@
-"""The server for an interop supervisor: JSON-RPC by WebSocket and HTTP with a JWT, and its events [IOP1, IOP6]."""
+"""The server for an interop supervisor: JSON-RPC by WebSocket and HTTP with a JWT, and its events [IOP1 to IOP22]."""
 
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
+import orjson
 from aiohttp import web
 
+from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.interop import DECISIONS
-from rollup_node.stages.protocol.errors import SERVER_ERROR
+from rollup_node.stages.io.requests import RequestClient
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.interop import (
+    DECISIONS,
+    DerivedPair,
+    InteropEvent,
+    InteropEvents,
+    InteropEventsRequest,
+    InteropRequest,
+    InteropResponse,
+)
+from rollup_node.stages.protocol.block_refs import ref_object
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jwt_token import token_error
-from rollup_node.stages.rpc import jsonrpc
+from rollup_node.stages.protocol.types import BlockId, BlockRef
+from rollup_node.stages.rpc import jsonrpc, parameters
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
+from rollup_node.stages.rpc.parameters import Method, Parser
 from rollup_node.stages.rpc.process.http_server import RpcServer
-from rollup_node.stages.rpc.process.interop_methods import EventStream, InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange
-from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.node_view import NodeView, answer
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.websocket import (
     AcceptedSocket,
-    OpenSessions,
     Session,
+    SessionServer,
+    Subscription,
     asks_for_websocket,
-    new_subscription,
-    subscription,
 )
+
+MAX_QUEUED = 100
+OUT_OF_EVENTS = -39001
+
+Notify = Callable[[dict[str, Any]], None]
+"""Sends the result of a notification to the subscriber."""
+
+
+class EventStream:
+    """One subscriber at a time, else events wait, the oldest dropped; `last` is the number of the last event."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._queue: deque[InteropEvent] = deque(maxlen=MAX_QUEUED)
+        self._notify: Notify | None = None
+
+    def add(self, number: int, event: InteropEvent) -> None:
+        """Take an event, unless it was taken before or waits as the last: needs are repeated until pulled [IOP29]."""
+        if number <= self.last:
+            return
+        self.last = number
+        if self._notify is not None:
+            self._notify({"data": shown_event(event)})
+        elif not self._queue or self._queue[-1] != event:
+            self._queue.append(event)
+
+    def subscribe(self, notify: Notify) -> None:
+        """Send all further events to a new subscriber; waiting ones are dropped, and the earlier subscriber's end."""
+        self._notify = notify
+        self._queue.clear()
+
+    def unsubscribe(self, notify: Notify) -> None:
+        """Send no more to a subscriber."""
+        if self._notify is notify:
+            self._notify = None
+
+    def pull(self) -> dict[str, Any]:
+        """Return the oldest event; ends the subscription. Raises JsonRpcError when none waits."""
+        notify, self._notify = self._notify, None
+        if notify is not None:
+            notify({"data": None, "close": True})
+        if not self._queue:
+            raise JsonRpcError(OUT_OF_EVENTS, "out of events")
+        return shown_event(self._queue.popleft())
+
+
+def shown_event(event: InteropEvent) -> dict[str, Any]:
+    """Return the event as JSON; what is absent is left out [IOP21]."""
+    replaced = event.replace_block
+    result = {
+        "reset": event.reset,
+        "unsafeBlock": _block(event.unsafe_block),
+        "derivationUpdate": _pair(event.derivation_update),
+        "exhaustL1": _pair(event.exhaust_l1),
+        "replaceBlock": None
+        if replaced is None
+        else {"replacement": _block(replaced.replacement), "invalidated": to_hex(replaced.invalidated)},
+        "derivationOriginUpdate": _block(event.derivation_origin_update),
+    }
+    return {name: value for name, value in result.items() if value is not None}
+
+
+def _pair(pair: DerivedPair | None) -> dict[str, Any] | None:
+    return None if pair is None else {"source": _block(pair.source), "derived": _block(pair.derived)}
+
+
+def _block(ref: BlockRef | None) -> dict[str, Any] | None:
+    return None if ref is None else ref_object(ref)
+
+
+REPEAT_SECONDS = 1.0
+
+
+class InteropClient:
+    """The client of `engine.interop`: calls, and the events, which are asked for again every second."""
+
+    def __init__(self, bus: Bus | GroupView) -> None:
+        self.stream = EventStream()
+        self._client = RequestClient(bus, "engine.interop", self._take_events)
+        self.periodic_task = PeriodicTask("interop events", self._step)
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Return the result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
+        response = await answer(self._client, InteropResponse, partial(InteropRequest, **params), method)
+        return orjson.Fragment(response.result)
+
+    def _take_events(self, message: Any) -> None:
+        if isinstance(message, InteropEvents):
+            for number_, event in message.events:
+                self.stream.add(number_, event)
+
+    async def _step(self) -> float:
+        self._client.send(InteropEventsRequest(self.stream.last))
+        return REPEAT_SECONDS
+
+
+def interop_methods(client: InteropClient) -> tuple[Method, ...]:
+    async def pull_event(node: NodeView) -> Any:
+        return client.stream.pull()
+
+    async def chain_id(node: NodeView) -> Any:
+        return str(node.config.rollup.l2_chain_id)
+
+    async def subscribe(node: NodeView, topic: str) -> Any:
+        # Over a WebSocket the session answers it.
+        raise JsonRpcError(METHOD_NOT_FOUND, "notifications not supported")
+
+    def of_blocks(name: str, *parsers: Parser) -> Method:
+        async def run(node: NodeView, *blocks: BlockId) -> Any:
+            return await client.call(name, blocks=blocks)
+
+        return Method(f"interop_{name}", run, parsers)
+
+    def of_number(name: str) -> Method:
+        async def run(node: NodeView, value: int) -> Any:
+            return await client.call(name, number=value)
+
+        return Method(f"interop_{name}", run, (parameters.number,))
+
+    async def provide_l1(node: NodeView, block: Any) -> Any:
+        return await client.call("provideL1", l1=block)
+
+    async def fetch_receipts(node: NodeView, wanted: bytes) -> Any:
+        return await client.call("fetchReceipts", blocks=(BlockId(0, wanted),))
+
+    return (
+        Method("interop_pullEvent", pull_event),
+        Method("interop_chainID", chain_id),
+        Method("interop_subscribe", subscribe, (parameters.string,)),
+        of_blocks("updateCrossUnsafe", parameters.block_id),
+        of_blocks("updateCrossSafe", parameters.block_id, parameters.block_id),
+        of_blocks("updateFinalized", parameters.block_id),
+        of_blocks("invalidateBlock", parameters.block_seal),
+        of_blocks("anchorPoint"),
+        of_blocks("reset", *(parameters.block_id,) * 5),
+        of_blocks("resetPreInterop"),
+        Method("interop_provideL1", provide_l1, (parameters.block_reference,)),
+        Method("interop_fetchReceipts", fetch_receipts, (parameters.block_hash,)),
+        of_number("l2BlockRefByNumber"),
+        of_number("l2BlockRefByTimestamp"),
+        of_number("outputV0AtTimestamp"),
+        of_number("pendingOutputV0AtTimestamp"),
+    )
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
 
 VERSION = "v0.0.0"
 MAX_MESSAGE = 5 << 20
@@ -37,16 +198,15 @@ ORDERED = frozenset(f"interop_{name}" for name in (*DECISIONS, "subscribe", "uns
 """Methods that one connection may count on to be run in the order in which it called them [IOP31]."""
 
 
-class InteropRpcServer:
+class InteropRpcServer(SessionServer["_Session"]):
     """Handles requests with a token of `jwt_secret`."""
 
     def __init__(
         self, node: NodeView, status: StatusSource, client: InteropClient, jwt_secret: bytes, meter: Meter
     ) -> None:
+        super().__init__()
         self.client, self._secret = client, jwt_secret
         self._http = RpcServer(node, status, meter, interop_methods(client), LABEL)
-        self._sessions = OpenSessions[_Session]()
-        self.close = self._sessions.close
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """Answer an HTTP request, which may become a WebSocket connection."""
@@ -57,13 +217,8 @@ class InteropRpcServer:
             return web.Response(status=401, text=f"{error}\n")
         if asks_for_websocket(request):
             new_session = partial(_Session, self._http, self.client.stream)
-            return await self._sessions.serve(request, exchange, MAX_MESSAGE, new_session)
+            return await self.serve(request, exchange, MAX_MESSAGE, new_session)
         return await self._http.handle(request, exchange)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """The bytes that wait to be sent to all clients by WebSocket."""
-        return sum(session.waiting_bytes for session in self._sessions.open)
 
 
 class _Session(Session):
@@ -72,39 +227,37 @@ class _Session(Session):
     def __init__(self, http: RpcServer, stream: EventStream, connection: AcceptedSocket) -> None:
         super().__init__(connection, MAX_WAITING_BYTES)
         self._http, self._stream = http, stream
-        self._subscriptions: dict[str, Any] = {}
+        self._name, self._notify = "", lambda result: None
 
     async def respond(self, item: JsonRpcRequest, deadline: float, size: int) -> Response | None:
         if item.method == "interop_subscribe" and item.params == ["events"]:
             return jsonrpc.success_response(item.id, self._subscribe())
         if item.method == "interop_unsubscribe" and isinstance(item.params, list):
-            notify = self._subscriptions.pop(str(item.params[:1] and item.params[0]), None)
-            self._stream.unsubscribe(notify)
-            if notify is None:
+            if not self._name or item.params[:1] != [self._name]:
                 return jsonrpc.error_response(item.id, JsonRpcError(SERVER_ERROR, "subscription not found"))
+            self._name = ""
+            self.ended()
             return jsonrpc.success_response(item.id, True)
         response = await self._http.call(item, deadline, size)
         return None if item.is_notification else response
 
     def _subscribe(self) -> str:
         """Return a new subscription; it begins with the events after the response."""
-        name = new_subscription()
-        notification = subscription("interop_subscription", name)
-
-        def notify(result: Mapping[str, Any]) -> None:
-            self.put(notification(result))
-
-        self._subscriptions = {name: notify}
-        return name
+        new = Subscription("interop_subscription")
+        self._name, self._notify = new.name, lambda result: self.put(new.notification(result))
+        return new.name
 
     def answered(self, body: ParsedBody) -> None:
-        if any(isinstance(item, JsonRpcRequest) and item.method == "interop_subscribe" for item in body.items):
-            for notify in self._subscriptions.values():
-                self._stream.subscribe(notify)
+        if self._name and _calls(body, ("interop_subscribe",)):
+            self._stream.subscribe(self._notify)
 
     def is_ordered(self, body: ParsedBody) -> bool:
-        return any(isinstance(item, JsonRpcRequest) and item.method in ORDERED for item in body.items)
+        return _calls(body, ORDERED)
 
     def ended(self) -> None:
-        for notify in self._subscriptions.values():
-            self._stream.unsubscribe(notify)
+        self._stream.unsubscribe(self._notify)
+
+
+def _calls(body: ParsedBody, methods: Collection[str]) -> bool:
+    """Return whether a message calls one of these methods."""
+    return any(isinstance(item, JsonRpcRequest) and item.method in methods for item in body.items)

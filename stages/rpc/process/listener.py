@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from ipaddress import ip_address
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -22,22 +22,20 @@ from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc.connections import ClientConnection, ConnectionTable, Limits, Phase
 
-Item = TypeVar("Item")
-
 TURN_SECONDS = 0.004
 """How long a request may keep the loop busy before it waits for its next turn."""
 
 
 class Turns:
-    """Lets `per_iteration` waiters go on in each iteration of the event loop, fairly between keys."""
+    """Lets `per_iteration` waiters go on in each iteration of the event loop: one of each key in turn, urgent first."""
 
     def __init__(self, per_iteration: int) -> None:
-        self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._waiting: OrderedDict[Hashable, tuple[deque[asyncio.Future[None]], ...]] = OrderedDict()
         self._per_iteration = self._free = per_iteration
         self._is_scheduled = False
 
     async def turn(self, key: Hashable, *, urgent: bool = False) -> None:
-        """Wait for a turn."""
+        """Wait for a turn; a new key is the last."""
         loop = asyncio.get_running_loop()
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -46,13 +44,17 @@ class Turns:
             self._free -= 1
             return
         waiter: asyncio.Future[None] = loop.create_future()
-        self._queue.push(key, waiter, urgent=urgent)
+        first, later = self._waiting.setdefault(key, (deque(), deque()))
+        (first if urgent else later).append(waiter)
         await waiter
 
     def _next_iteration(self, loop: asyncio.AbstractEventLoop) -> None:
         self._free = self._per_iteration
-        while self._free and self._queue:
-            waiter = self._queue.pop()
+        while self._free and self._waiting:
+            key, (first, later) = self._waiting.popitem(last=False)
+            waiter = (first or later).popleft()
+            if first or later:
+                self._waiting[key] = first, later
             # A client that has gone away cancels its waiter.
             if not waiter.done():
                 waiter.set_result(None)
@@ -60,32 +62,6 @@ class Turns:
         self._is_scheduled = self._free < self._per_iteration
         if self._is_scheduled:
             loop.call_soon(self._next_iteration, loop)
-
-
-class FairQueue(Generic[Item]):
-    """Gives out one item of each key in turn, urgent ones first."""
-
-    def __init__(self) -> None:
-        self._by_key: OrderedDict[Hashable, tuple[deque[Item], deque[Item]]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._by_key)
-
-    def push(self, key: Hashable, item: Item, *, urgent: bool = False) -> None:
-        """Add an item; a new key is the last in turn."""
-        first, later = self._by_key.setdefault(key, (deque(), deque()))
-        (first if urgent else later).append(item)
-
-    def pop(self) -> Item:
-        """Remove the next item. Raises IndexError if there is none."""
-        if not self._by_key:
-            raise IndexError("pop from an empty queue")
-        key, items = self._by_key.popitem(last=False)
-        first, later = items
-        item = (first or later).popleft()
-        if first or later:
-            self._by_key[key] = items
-        return item
 
 
 log = get_logger("rpc")
@@ -112,6 +88,12 @@ LINGER_SECONDS = 2.0
 
 MALFORMED = (HttpProcessingError, web.RequestPayloadError, UnicodeError)
 """What a client causes; anything else is a bug."""
+
+
+NOT_FOUND = "404 page not found\n"
+INVALID_HOST = "invalid host specified; name it in rpc.vhosts\n"
+INVALID_ORIGIN = "origin not allowed; name it in rpc.corsdomain\n"
+"""Bodies of responses that several servers make."""
 
 
 class RequestTooLargeError(Exception):

@@ -16,6 +16,7 @@ from rollup_node.stages.io.files.private_files import read_private_file
 from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
 from rollup_node.stages.io.task import ReloadResult
 from rollup_node.stages.messages import control
+from rollup_node.stages.messages.derivation import DropsRequest, DropsResponse
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.protocol.block_refs import block_id_object
 from rollup_node.stages.protocol.config_json import rollup_config_object
@@ -56,9 +57,9 @@ def _shown(read: Callable[[NodeView], Any]) -> Handler:
 
 
 async def _output_at_block(node: NodeView, number: int) -> Any:
-    derivation = node.derivation
+    derivation = node.seen.derivation
     response = await answer(node.control, control.OutputResponse, control.OutputRequest, number)
-    return responses.output(response, responses.sync_status(node.l1, response.status, derivation))
+    return responses.output(response, responses.sync_status(node.seen.l1, response.status, derivation))
 
 
 async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
@@ -81,8 +82,12 @@ async def _dependency_set(node: NodeView) -> Any:
 async def _drops(node: NodeView) -> Any:
     if node.drops is None:
         raise JsonRpcError(SERVER_ERROR, "nothing is dropped here: this node does not derive, it follows another one")
-    total, kept = await node.drops.fetch()
-    return {"total": total, "drops": [drop.shown() for drop in kept]}
+    page: DropsResponse = await node.drops.request(DropsRequest, 0)
+    drops = list(page.drops)
+    while page.drops and (following := page.first + len(page.drops)) < page.total:
+        page = await node.drops.request(DropsRequest, following)
+        drops += page.drops
+    return {"total": page.total, "drops": [drop.shown() for drop in drops]}
 
 
 # --- admin ---------------------------------------------------------------------------------------------------------
@@ -125,11 +130,11 @@ async def _set_sdm_opt_in(node: NodeView, enabled: bool) -> Any:
 
 
 async def _sdm_status(node: NodeView) -> Any:
-    if node.engine is None:
+    if node.seen.engine is None:
         raise JsonRpcError(SERVER_ERROR, "the engine process has not said anything yet")
-    if not node.engine.sequencer_enabled:
+    if not node.seen.engine.sequencer_enabled:
         raise JsonRpcError(SERVER_ERROR, "sequencer is not enabled")
-    return responses.sdm_status(node.config.rollup, node.engine)
+    return responses.sdm_status(node.config.rollup, node.seen.engine)
 
 
 async def _set_log_level(node: NodeView, name: str) -> Any:
@@ -231,7 +236,7 @@ METHODS: tuple[Method, ...] = (
     Method("rpc_modules", _modules),
     Method("admin_startSequencer", _start_sequencer, (parameters.block_hash,)),
     Method("admin_stopSequencer", _stop_sequencer),
-    Method("admin_sequencerActive", _shown(lambda node: node.engine is not None and node.engine.sequencer_active)),
+    Method("admin_sequencerActive", _shown(lambda node: bool(node.seen.engine and node.seen.engine.sequencer_active))),
     Method("admin_resetDerivationPipeline", _ordered(control.ResetDerivationRequest)),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
     Method("admin_setRecoverMode", _ordered(control.SetRecoverModeRequest), (parameters.boolean,)),

@@ -69,7 +69,7 @@ class NodeView:
         processes = ("l1", *deriving, "engine", *others)
         self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
         self.control = RequestClient(bus, "engine.control")
-        self.drops = DropsClient(bus) if config.derives else None
+        self.drops = RequestClient(bus, "derivation.drops") if config.derives else None
         self.peers = RequestClient(bus, "p2p.control") if config.p2p else None
 
     def ages(self) -> dict[str, float | None]:
@@ -78,31 +78,19 @@ class NodeView:
         last_seen = {process: subscriber.last_seen for process, subscriber in self._subscribers.items()}
         return {process: None if at is None else now - at for process, at in last_seen.items()}
 
-    @property
-    def l1(self) -> L1Heads | None:
-        return self.seen.l1
-
-    @property
-    def engine(self) -> EngineStatus | None:
-        return self.seen.engine
-
-    @property
-    def derivation(self) -> derivation.DerivationStatus | None:
-        return self.seen.derivation
-
     def faults(self) -> list[UnreadyReason]:
         """Return what is wrong with the processes at this moment [RPC2]."""
-        return process_faults(self._health, self.ages(), self.l1, self.engine)
+        return process_faults(self._health, self.ages(), self.seen.l1, self.seen.engine)
 
     def sync_status(self) -> dict[str, Any]:
         """Return the result of optimism_syncStatus at this moment."""
-        return responses.sync_status(self.l1, self.engine, self.derivation)
+        return responses.sync_status(self.seen.l1, self.seen.engine, self.seen.derivation)
 
     async def engine_shows(self, condition: Callable[[EngineStatus], bool]) -> None:
         """Wait, at most STATUS_SECONDS, until the engine's status, which follows a response, meets the condition."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
-                while self.engine is not None and not condition(self.engine):
+                while self.seen.engine is not None and not condition(self.seen.engine):
                     self._engine_changed.clear()
                     await self._engine_changed.wait()
 
@@ -151,33 +139,10 @@ class NodeView:
         """Return the status with the finalized head kept during a start search: what was final stays final [RPC40].
 
         So does the safe head of a chain whose messages are verified, since what is verified stays safe [SNO13]."""
-        last = self.engine
+        last = self.seen.engine
         if status.unsafe is not None or last is None:
             return status
         kept = {"finalized": last.finalized, "pending_safe": last.pending_safe}
         if self.config.verified and last.safe is not None:
             kept |= dict.fromkeys(("unsafe", "safe", "local_safe", "pending_safe"), last.safe)
         return msgspec.structs.replace(status, **kept)
-
-
-class DropsClient:
-    """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
-
-    def __init__(self, bus: Bus | GroupView) -> None:
-        self._client = RequestClient(bus, "derivation.drops")
-
-    async def fetch(self) -> tuple[int, list[derivation.Drop]]:
-        """Return the number of all drops since derivation started, and those that are kept, oldest first."""
-        drops: list[derivation.Drop] = []
-        page = await self.page(0)
-        while True:
-            drops += page.drops
-            following = page.first + len(page.drops)
-            if following >= page.total or not page.drops:
-                return page.total, drops
-            page = await self.page(following)
-
-    async def page(self, first: int) -> derivation.DropsResponse:
-        """Return drops from a number on, or from the oldest that is kept; waits without a timeout."""
-        page: derivation.DropsResponse = await self._client.request(derivation.DropsRequest, first)
-        return page

@@ -1,4 +1,6 @@
-"""The status page: one file, the chart's library, and the status as server-sent events [RPC95]."""
+"""The status page: one file, the chart's library, and the status as server-sent events [RPC95].
+
+That of a supernode has a row for each chain, with links to their pages [SNO12]."""
 
 import asyncio
 import base64
@@ -6,6 +8,9 @@ import contextlib
 import hashlib
 import re
 import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Protocol
 
@@ -14,8 +19,8 @@ from aiohttp import web
 
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.access import ANY, Access
-from rollup_node.stages.rpc.process.listener import Exchange
-from rollup_node.stages.rpc.status.node_status import NodeStatus
+from rollup_node.stages.rpc.process.listener import INVALID_HOST, NOT_FOUND, Exchange
+from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus
 from rollup_node.stages.rpc.status.progress import STEP_SECONDS, HeadHistory
 
 FOLDER = Path(__file__).parents[1] / "page"
@@ -42,12 +47,38 @@ class Statuses(Protocol):
         """Return the same as a JSON object."""
 
 
-class StatusServer:
-    """Serves the page at `/status` for at most MAX_VIEWERS viewers, under `vhosts`, IP addresses and localhost."""
+class _Pages(ABC):
+    """Serves what `respond` makes, and `/status.json`, under `vhosts`, IP addresses and localhost."""
+
+    def __init__(self, json: Callable[[], bytes], vhosts: tuple[str, ...]) -> None:
+        # A page of another site must not read them.
+        self._json, self._access = json, Access(("localhost", *(name for name in vhosts if name != ANY)))
+
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """Answer a request."""
+        if not self._access.accepts_host(request.headers.get("Host")):
+            response: web.StreamResponse = web.Response(status=403, text=INVALID_HOST)
+        elif request.method not in ("GET", "HEAD"):
+            response = web.Response(status=405, text="method not allowed\n")
+        elif request.path == "/status.json":
+            response = web.Response(body=self._json() + b"\n", content_type="application/json")
+        else:
+            response = await self.respond(request, exchange) or web.Response(status=404, text=NOT_FOUND)
+        if not response.prepared:
+            _add_headers(response)
+        return response
+
+    @abstractmethod
+    async def respond(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse | None:
+        """Return the response to a request that may be made, None where there is nothing."""
+
+
+class StatusServer(_Pages):
+    """Serves the page at `/status` for at most MAX_VIEWERS viewers."""
 
     def __init__(self, status: Statuses, vhosts: tuple[str, ...]) -> None:
+        super().__init__(status.json, vhosts)
         self._status, self.history = status, HeadHistory()
-        self._access = page_access(vhosts)
         page = (FOLDER / "status.html").read_bytes()
         headers = {"Content-Security-Policy": content_security_policy(page.decode())}
         self._files = {
@@ -59,14 +90,7 @@ class StatusServer:
         self._closing = asyncio.Event()
         self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
-    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Answer a request."""
-        response = await self._route(request, exchange)
-        if not response.prepared:
-            add_headers(response)
-        return response
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the events of all viewers."""
         self._closing.set()
 
@@ -74,19 +98,15 @@ class StatusServer:
         self.history.add(self._status.status())
         return STEP_SECONDS
 
-    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse | None:
         path = request.path
-        if (refused := refused_page(request, self._access)) is not None:
-            return refused
         if path in ("/", f"{PATH}/"):
             return web.Response(status=302, headers={"Location": "status" if path == "/" else "../status"})
-        if path == "/status.json":
-            return web.Response(body=self._status.json() + b"\n", content_type="application/json")
         if path == f"{PATH}/events" and request.method == "GET":
             return await self._events(request, exchange)
         file = self._files.get(path)
         if file is None:
-            return web.Response(status=404, text="404 page not found\n")
+            return None
         body, content_type, headers = file
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
 
@@ -95,7 +115,7 @@ class StatusServer:
         if self.viewers >= MAX_VIEWERS:
             return web.Response(status=503, text=f"{MAX_VIEWERS} viewers are connected already\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        add_headers(response)
+        _add_headers(response)
         self.viewers += 1
         try:
             await response.prepare(request)
@@ -121,18 +141,6 @@ class StatusServer:
                 await self._closing.wait()
 
 
-def page_access(vhosts: tuple[str, ...]) -> Access:
-    """Return who may read status pages: a page of another site must not."""
-    return Access(("localhost", *(name for name in vhosts if name != ANY)))
-
-
-def refused_page(request: web.BaseRequest, access: Access) -> web.Response | None:
-    """Return why a request for a page is refused, None if it is not."""
-    if not access.accepts_host(request.headers.get("Host")):
-        return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
-    return None if request.method in ("GET", "HEAD") else web.Response(status=405, text="method not allowed\n")
-
-
 def content_security_policy(page: str) -> str:
     """Return the policy by which only the page's own script and style and this server's files are used."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
@@ -146,7 +154,7 @@ def content_security_policy(page: str) -> str:
     )
 
 
-def add_headers(response: web.StreamResponse) -> None:
+def _add_headers(response: web.StreamResponse) -> None:
     response.headers["Server"] = "rollup-node"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
@@ -169,3 +177,65 @@ def _event(data: bytes, name: str = "status") -> bytes:
 async def _write(response: web.StreamResponse, data: bytes) -> None:
     async with asyncio.timeout(SLOW_SECONDS):
         await response.write(data)
+
+
+# --- the page of a supernode ------------------------------------------------------------------------------------------
+
+_SCRIPT = """setInterval(async () => {
+  const answer = await fetch(location.href).catch(() => null)
+  if (!answer?.ok) return
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html")
+  document.title = page.title
+  document.querySelector("main").replaceWith(page.querySelector("main"))
+}, 5000)"""
+_STYLE = """:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
+body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% }
+th, td { border-bottom: 1px solid #8886; padding: .4rem .8rem; text-align: left; vertical-align: top }
+.number { font-variant-numeric: tabular-nums; text-align: right }"""
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>{style}</style><script>{script}</script></head>
+<body><main><h1>{title}</h1><table><thead><tr><th scope="col">Chain<th scope="col">State
+<th scope="col" class="number">Unsafe<th scope="col" class="number">Safe<th scope="col" class="number">Finalized
+<th scope="col">Reasons</tr></thead><tbody>{rows}</tbody></table></main>
+</body></html>
+"""
+
+
+class ChainsPage(_Pages):
+    """Serves the table of all chains [SNO12], and their statuses as JSON."""
+
+    def __init__(self, chains: Mapping[str, Statuses], json: Callable[[], bytes], vhosts: tuple[str, ...]) -> None:
+        super().__init__(json, vhosts)
+        self._chains = chains
+
+    async def respond(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse | None:
+        if request.path not in ("/", "/status"):
+            return None
+        statuses = {chain: source.status() for chain, source in self._chains.items()}
+        ready = sum(status.ready for status in statuses.values())
+        page = _PAGE.format(
+            script=_SCRIPT,
+            title=f"{ready} of {len(statuses)} chains are ready",
+            style=_STYLE,
+            rows="".join(_row(chain, status) for chain, status in statuses.items()),
+        )
+        headers = {"Content-Security-Policy": content_security_policy(page)}
+        return web.Response(text=page, content_type="text/html", headers=headers)
+
+
+def _row(chain: str, status: NodeStatus) -> str:
+    heads = "".join(f'<td class="number">{_number(head)}' for head in _heads(status))
+    name = f"{status.chain.network} ({chain})" if status.chain.network else chain
+    reasons = "<br>".join(map(escape, status.reasons)) or "ready"
+    link = f'<a href="/{chain}/status">{escape(name)}</a>'
+    return f'<tr><th scope="row">{link}<td>{escape(status.sentence)}{heads}<td>{reasons}</tr>'
+
+
+def _heads(status: NodeStatus) -> tuple[BlockStatus | None, ...]:
+    return status.heads.unsafe, status.heads.safe, status.heads.finalized
+
+
+def _number(head: BlockStatus | None) -> str:
+    return "unknown" if head is None else f"{head.number:,}"

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 10.0
 async def super_root(node: NodeView, timestamp: int) -> Any:
     """Answer for one chain."""
     # Derivation's L1 block is taken before the heads are asked for, never after [RPC43a].
-    rollup, derivation, status = node.config.rollup, node.derivation, node.sync_status()
+    rollup, derivation, status = node.config.rollup, node.seen.derivation, node.sync_status()
     if timestamp < rollup.genesis.l2_time:
         raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {_before_genesis(rollup)}")
     verified = await _round(node, timestamp)
@@ -33,7 +33,7 @@ async def super_root(node: NodeView, timestamp: int) -> Any:
     if safe is None:
         output = await _safe_output(node, timestamp)
         heads = msgspec.structs.replace(output.status, current_l1=None) if output.status is not None else None
-        status = responses.sync_status(node.l1, heads, derivation)
+        status = responses.sync_status(node.seen.l1, heads, derivation)
         if output.block is not None:
             try:
                 safe = await _with_required_l1(node, output, output.block)

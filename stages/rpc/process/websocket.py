@@ -1,4 +1,4 @@
-"""JSON-RPC by WebSocket: one connection, whose calls are answered at the same time, with notifications in between."""
+"""JSON-RPC by WebSocket: calls at the same time, notifications in between; subscriptions of the L2 heads [RPC100]."""
 
 import asyncio
 import secrets
@@ -15,10 +15,15 @@ from aiohttp import WSMsgType, web
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, RESPONSE_TOO_LARGE, SERVER_ERROR
+from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
-from rollup_node.stages.rpc.process.http_server import CALL_SECONDS
-from rollup_node.stages.rpc.process.listener import Exchange
+from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
+from rollup_node.stages.rpc.process.listener import INVALID_ORIGIN, Exchange
+from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.responses import l2_ref
 
 MAX_WAITING = 512
 """Messages that wait to be sent to one client; a client that is slower is disconnected."""
@@ -165,11 +170,11 @@ class Session(ABC):
 S = TypeVar("S", bound=Session)
 
 
-class OpenSessions(Generic[S]):
+class SessionServer(Generic[S]):
     """The open connections of a server."""
 
     def __init__(self) -> None:
-        self.open: set[S] = set()
+        self.sessions: set[S] = set()
 
     async def serve(
         self, request: web.BaseRequest, exchange: Exchange, longest: int, new_session: Callable[[AcceptedSocket], S]
@@ -182,24 +187,139 @@ class OpenSessions(Generic[S]):
         await socket.prepare(request)
         exchange.stream(0)
         session = new_session(AcceptedSocket(socket, transport, exchange))
-        self.open.add(session)
+        self.sessions.add(session)
         try:
             await session.run()
         finally:
-            self.open.discard(session)
+            self.sessions.discard(session)
         return socket
 
     async def close(self) -> None:
         """End the connections."""
-        for session in list(self.open):
+        for session in list(self.sessions):
             await session.close()
 
 
-def new_subscription() -> str:
-    """Return a name that no client can guess."""
-    return f"0x{secrets.token_hex(16)}"
+class Subscription:
+    """One subscription of a client, by a name that no other client can guess."""
+
+    def __init__(self, method: str) -> None:
+        self.method, self.name = method, f"0x{secrets.token_hex(16)}"
+
+    def notification(self, result: Any) -> dict[str, Any]:
+        """Return the notification of a result."""
+        params = {"subscription": self.name, "result": result}
+        return {"jsonrpc": "2.0", "method": self.method, "params": params}
 
 
-def subscription(method: str, name: str) -> Callable[[Any], dict[str, Any]]:
-    """Return what makes the notifications of a subscription."""
-    return lambda result: {"jsonrpc": "2.0", "method": method, "params": {"subscription": name, "result": result}}
+# --- subscriptions of the heads, as kona-node has them ---------------------------------------------------------------
+
+HEADS: dict[str, Callable[[EngineStatus], L2BlockRef | None]] = {
+    "ws_subscribe_unsafe_head": lambda status: status.unsafe,
+    "ws_subscribe_safe_head": lambda status: status.safe,
+    "ws_subscribe_finalized_head": lambda status: status.finalized,
+}
+_ENDS = {method.replace("_subscribe_", "_unsubscribe_"): method for method in HEADS}
+MAX_SESSIONS = 64
+MAX_SUBSCRIPTIONS = 16
+"""Of one connection."""
+
+MAX_MESSAGE = 64 << 10
+MAX_WAITING_BYTES = 256 << 10
+"""What waits to be sent to one client, without the last message; and the responses to a batch, without the last."""
+
+
+class WebSocketRpcServer(SessionServer["_HeadSession"]):
+    """Serves what `http` does by WebSocket too, as one call a message."""
+
+    def __init__(self, http: RpcServer, node: NodeView) -> None:
+        super().__init__()
+        self._http, self._node = http, node
+        node.on_engine = self._notify
+
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """Answer an HTTP request, which may become a WebSocket connection."""
+        access = self._http.access
+        # The others are refused as every request is.
+        if not asks_for_websocket(request) or not access.accepts_host(request.headers.get("Host")):
+            return await self._http.handle(request, exchange)
+        if not access.accepts_origin(request.headers.get("Origin")):
+            return web.Response(status=403, text=INVALID_ORIGIN)
+        if len(self.sessions) >= MAX_SESSIONS:
+            return web.Response(status=503, text=f"{MAX_SESSIONS} clients are connected by WebSocket already\n")
+        admin_error = access.admin_error(request.headers.get("Authorization", ""), time.time())
+        new_session = partial(_HeadSession, self._http, self._node, admin_error)
+        return await self.serve(request, exchange, MAX_MESSAGE, new_session)
+
+    def _notify(self, status: EngineStatus) -> None:
+        for session in list(self.sessions):
+            session.notify(status)
+
+
+class _Head(Subscription):
+    """One of a head: that which was sent last, or was there when it began."""
+
+    last: L2BlockRef | None = None
+    has_begun = False
+
+
+class _HeadSession(Session):
+    """The connection of a client; without an `admin_error` it had a token when it connected, or needs none."""
+
+    def __init__(self, http: RpcServer, node: NodeView, admin_error: str | None, connection: AcceptedSocket) -> None:
+        super().__init__(connection, MAX_WAITING_BYTES)
+        self._http, self._node, self._admin_error = http, node, admin_error
+        self._heads: dict[str, _Head] = {}
+
+    async def respond(self, item: JsonRpcRequest, deadline: float, size: int) -> Response | None:
+        try:
+            if size > MAX_WAITING_BYTES:
+                raise JsonRpcError(RESPONSE_TOO_LARGE, "response too large")
+            if item.method in HEADS:
+                result: Any = self._subscribe(item.method)
+            elif item.method in _ENDS:
+                result = self._unsubscribe(item.params, _ENDS[item.method])
+            else:
+                response = await self._http.call(item, deadline, size, self._admin_error)
+                return None if item.is_notification else response
+            response = jsonrpc.success_response(item.id, result)
+        except JsonRpcError as error:
+            response = jsonrpc.error_response(item.id, error)
+        return None if item.is_notification else response
+
+    def _subscribe(self, method: str) -> str:
+        if len(self._heads) >= MAX_SUBSCRIPTIONS:
+            raise JsonRpcError(SERVER_ERROR, f"a connection has at most {MAX_SUBSCRIPTIONS} subscriptions")
+        head = _Head(method)
+        self._heads[head.name] = head
+        return head.name
+
+    def _unsubscribe(self, params: Any, method: str) -> bool:
+        if not isinstance(params, list) or len(params) != 1:
+            raise JsonRpcError(INVALID_PARAMS, "the id of the subscription is needed, and nothing else")
+        head = self._heads.get(str(params[0]))
+        if head is None or head.method != method:
+            return False
+        return self._heads.pop(str(params[0])) is head
+
+    def is_ordered(self, body: ParsedBody) -> bool:
+        # So that the responses of one batch at most are in the making.
+        return body.is_batch
+
+    def answered(self, body: ParsedBody) -> None:
+        status = self._node.seen.engine
+        for head in self._heads.values():
+            if not head.has_begun:
+                head.has_begun = True
+                head.last = None if status is None else HEADS[head.method](status)
+
+    def notify(self, status: EngineStatus) -> None:
+        """Send each head that has changed. None, while a start is searched for, is no change."""
+        for head in list(self._heads.values()):
+            ref = HEADS[head.method](status)
+            if head.has_begun and ref is not None and ref != head.last:
+                head.last = ref
+                self.put(head.notification(l2_ref(ref)))
+
+    def ended(self) -> None:
+        self._heads.clear()

@@ -5,13 +5,13 @@ import io
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 import orjson
 from aiohttp import ClientSession
 
-from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -52,7 +52,46 @@ def peer_response(request: PeerRequest) -> PeerResponse:
     return PeerResponse(request.id, orjson.dumps([request.method, request.argument]), None, -32000)
 
 
-class RpcHarness:
+class ServedStage:
+    """An rpc stage with the buses of all processes, and a client of its server."""
+
+    stage: RpcStage
+    buses: dict[str, Bus]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Run the stage and the buses."""
+        async with running_buses(self.buses), ClientSession() as self.http:
+            await self.stage.start()
+            self.url = self.stage.rpc.local_url
+            try:
+                yield self
+            finally:
+                await self.stage.close()
+
+    async def post(
+        self, data: bytes | io.BytesIO | AsyncIterable[bytes], path: str = "/", **headers: str
+    ) -> tuple[int, bytes]:
+        """Status and body of a POST to the JSON-RPC endpoint."""
+        sent = {"Content-Type": "application/json", **headers}
+        async with self.http.post(self.url + path, data=data, headers=sent) as response:
+            return response.status, await response.read()
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a GET."""
+        async with self.http.get(self.url + path) as response:
+            return response.status, await response.read()
+
+    async def call(self, method: str, *params: Any, path: str = "/") -> Any:
+        """Return the result of a JSON-RPC call, or the error's code and message."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        status, answer = await self.post(orjson.dumps(body), path)
+        assert status == 200, answer
+        result = orjson.loads(answer)
+        return (result["error"]["code"], result["error"]["message"]) if "error" in result else result["result"]
+
+
+class RpcHarness(ServedStage):
     """The rpc stage under test; `options` are fields of RpcConfig.
 
     `control_requests` are those that came on `engine.control`, and `on_control` makes the response to one, or None for
@@ -77,7 +116,7 @@ class RpcHarness:
         )
         self.config = msgspec.structs.replace(usual, **options)
         self.meter = Meter("rpc")
-        self.stage: RpcStage = build(RpcProcessConfig({"": self.config}), self.buses["rpc"], self.meter)
+        self.stage = build(RpcProcessConfig({"": self.config}), self.buses["rpc"], self.meter)
         self.status = {name: self.buses[name].publish(f"status.{name}") for name in others}
         self.control_requests: list[Any] = []
         self.signed_blocks: list[PublishSignedRequest] = []
@@ -99,36 +138,6 @@ class RpcHarness:
             self._peers.send(client, PeerResponse(request.id, b"null", self.publish_error, -32000))
         else:
             self._peers.send(client, peer_response(request))
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator["RpcHarness"]:
-        """Run the stage and the buses."""
-        async with running_buses(self.buses), ClientSession() as self.http:
-            await self.stage.start()
-            self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
-            try:
-                yield self
-            finally:
-                await self.stage.close()
-
-    async def post(self, data: bytes | io.BytesIO | AsyncIterable[bytes], **headers: str) -> tuple[int, bytes]:
-        """Status and body of a POST to the JSON-RPC endpoint."""
-        sent = {"Content-Type": "application/json", **headers}
-        async with self.http.post(self.url + "/", data=data, headers=sent) as response:
-            return response.status, await response.read()
-
-    async def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of a GET."""
-        async with self.http.get(self.url + path) as response:
-            return response.status, await response.read()
-
-    async def call(self, method: str, *params: Any) -> Any:
-        """Return the result of a JSON-RPC call, or the error's code and message."""
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        status, answer = await self.post(orjson.dumps(body))
-        assert status == 200
-        result = orjson.loads(answer)
-        return (result["error"]["code"], result["error"]["message"]) if "error" in result else result["result"]
 
     until = staticmethod(until)
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
-from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
@@ -22,8 +20,8 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.api.in_process import in_process_buses, running_buses
-from tests.support.rpc.harness import ROLLUP
+from rollup_node.tools.api.in_process import in_process_buses
+from tests.support.rpc.harness import ROLLUP, ServedStage
 from tests.support.timing.conditions import until
 
 CHAINS = (901, 902)
@@ -41,7 +39,7 @@ def l2_ref(chain_id: int, number: int) -> L2BlockRef:
     return L2BlockRef(block_hash, number, bytes(32), GENESIS_TIME + 2 * number, BlockId(1, bytes(32)), 0)
 
 
-class SupernodeHarness:
+class SupernodeHarness(ServedStage):
     """The rpc stage of a supernode of two chains whose engine processes answer as told, as does the interop process.
 
     `errors` are their answers about outputs instead of blocks, None for no answer."""
@@ -112,30 +110,15 @@ class SupernodeHarness:
             elif role == "derivation":
                 publisher.set(DerivationStatus(1, l1_ref(int(chain) - 872), True))
 
-    @asynccontextmanager
-    async def running(self, *, awaited: bool = True) -> AsyncIterator["SupernodeHarness"]:
-        """Run the stage; nothing is published unless it is `awaited` that all is well."""
-        async with running_buses(self.buses), ClientSession() as self.http:
-            await self.stage.start()
-            self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
-            if awaited:
-                self.publish()
-                nodes = self.stage.nodes.values()
-                await until(lambda: not any(node.faults() for node in nodes))
-            try:
-                yield self
-            finally:
-                await self.stage.close()
+    async def until_well(self) -> None:
+        """Publish that all is well, and wait until that is known."""
+        self.publish()
+        await until(lambda: not any(node.faults() for node in self.stage.nodes.values()))
 
-    async def call(self, method: str, *params: object, path: str = "/") -> Any:
-        """Return the result of a call, or its error as a tuple."""
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = {"Content-Type": "application/json"}
-        async with self.http.post(self.url + path, data=orjson.dumps(request), headers=headers) as response:
-            assert response.status == 200, await response.text()
-            answer = await response.json()
-        return answer["result"] if "error" not in answer else (answer["error"]["code"], answer["error"]["message"])
 
-    async def get(self, path: str) -> tuple[int, str]:
-        async with self.http.get(self.url + path) as response:
-            return response.status, await response.text()
+@asynccontextmanager
+async def running_supernode(directory: Path, **options: Any) -> AsyncIterator[SupernodeHarness]:
+    """Run a supernode of which all is well."""
+    async with SupernodeHarness(directory, **options).running() as supernode:
+        await supernode.until_well()
+        yield supernode

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import gzip
 import re
 import ssl
@@ -28,18 +29,46 @@ class Tls:
     client: ssl.SSLContext | None = None
 
 
+@functools.cache
+def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return those of a server and of a client that trusts it."""
+    authority = certificate("authority")
+    return server_context(certificate("server", authority)), client_context(authority)
+
+
 @pytest.fixture(params=["http", "https"])
 def scheme(request: pytest.FixtureRequest) -> Iterator[None]:
     """Has the servers of a test speak TLS, or not; modules whose tests are `over_both` import it."""
     if request.param == "https":
-        authority = certificate("authority")
-        Tls.server = server_context(certificate("server", authority))
-        Tls.client = client_context(authority)
+        Tls.server, Tls.client = contexts()
     yield
     Tls.server = Tls.client = None
 
 
 over_both = pytest.mark.usefixtures("scheme")
+
+
+Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def serving(serve: Serve, context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Yield the port of a server, over TLS if it has a context; wait until its connections have ended."""
+    connections: set[asyncio.Task[None] | None] = set()
+
+    async def connected(reader: StreamReader, writer: StreamWriter) -> None:
+        connections.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await serve(reader, writer)
+        writer.close()
+
+    listener = await asyncio.start_server(connected, host, 0, ssl=context)
+    try:
+        yield listener.sockets[0].getsockname()[1]
+    finally:
+        listener.close()
+        await asyncio.gather(*(task for task in connections if task is not None), return_exceptions=True)
+        await asyncio.sleep(0)
 
 
 class Server:
@@ -51,14 +80,13 @@ class Server:
         self.requests: list[tuple[int, bytes]] = []
         self.closed: asyncio.Queue[int] = asyncio.Queue()
         self._responses = list(responses)
-        self._connections = self._open = 0
+        self._connections = 0
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """One connection."""
         self._connections += 1
-        self._open += 1
         number = self._connections
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = re.search(rb"content-length: (\d+)", head.lower())
@@ -69,26 +97,16 @@ class Server:
                     writer.write(response)
                 else:
                     await response(writer)
-        writer.close()
-        self._open -= 1
-        self.closed.put_nowait(number)
-
-    async def end(self) -> None:
-        """Wait until all connections are closed."""
-        while self._open:
-            await self.closed.get()
+        finally:
+            self.closed.put_nowait(number)
 
 
 @contextlib.asynccontextmanager
 async def url_of(server: Server, host: str = "127.0.0.1", user: str = "") -> AsyncIterator[URL]:
     """Serve; the URL of a resource."""
-    listener = await asyncio.start_server(server.serve, host, 0, ssl=Tls.server)
-    port, scheme = listener.sockets[0].getsockname()[1], "http" if Tls.server is None else "https"
-    try:
+    scheme = "http" if Tls.server is None else "https"
+    async with serving(server.serve, Tls.server, host) as port:
         yield URL(f"{scheme}://{user}{f'[{host}]' if ':' in host else host}:{port}/a%20b?c=d#e")
-    finally:
-        listener.close()
-        await server.end()
 
 
 @contextlib.asynccontextmanager
@@ -173,29 +191,23 @@ def _sized(body: bytes) -> tuple[int, bytes]:
 
 
 class Proxy:
-    """A proxy that passes everything on to a port, whichever server it is asked for; `heads` of its requests.
+    """A proxy that passes everything on to a port, whichever server it is asked for; `heads` of its requests."""
 
-    To CONNECT it answers `answer`, and passes nothing on unless that is a success."""
-
-    def __init__(self, url: URL, answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> None:
+    def __init__(self, port: int | None) -> None:
         self.heads: list[bytes] = []
-        self._port, self._answer = url.port, answer
+        self._port = port
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """One connection."""
         head = await reader.readuntil(b"\r\n\r\n")
         self.heads.append(head)
         up, server = await asyncio.open_connection("127.0.0.1", self._port)
-        if not head.startswith(b"CONNECT"):
+        if head.startswith(b"CONNECT"):
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
             server.write(head)
-        else:
-            writer.write(self._answer)
-        if head.startswith(b"CONNECT") and b" 200 " not in self._answer:
-            await reader.read()
-        else:
-            await asyncio.gather(_pass_on(reader, server), _pass_on(up, writer))
-        for stream in (server, writer):
-            stream.close()
+        await asyncio.gather(_pass_on(reader, server), _pass_on(up, writer))
+        server.close()
 
 
 async def _pass_on(reader: StreamReader, writer: StreamWriter) -> None:
@@ -206,13 +218,22 @@ async def _pass_on(reader: StreamReader, writer: StreamWriter) -> None:
 
 
 @contextlib.asynccontextmanager
+async def proxied(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, login: str = "", context: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serve as a proxy that the environment names, over TLS if it has a context; its port."""
+    async with serving(serve, context) as port:
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http{'s' if context else ''}://{login}127.0.0.1:{port}")
+        yield port
+
+
+@contextlib.asynccontextmanager
 async def behind_proxy(
-    server: Server, monkeypatch: pytest.MonkeyPatch, login: str = "", **options: Any
+    server: Server, monkeypatch: pytest.MonkeyPatch, login: str = ""
 ) -> AsyncIterator[tuple[URL, Proxy]]:
-    """Serve behind a proxy that the environment names; the URL of a resource, and the proxy with these options."""
+    """Serve behind a proxy that the environment names; the URL of a resource, and the proxy."""
     async with url_of(server) as url:
-        proxy = Proxy(url, **options)
-        async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as listener:
-            for name in ("http_proxy", "https_proxy"):
-                monkeypatch.setenv(name, f"http://{login}127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        proxy = Proxy(url.port)
+        async with proxied(proxy.serve, monkeypatch, login):
             yield url.with_host(BEHIND_A_PROXY), proxy

@@ -45,7 +45,7 @@ from rollup_node.tools.inspect.status_screen import (
 )
 from tests.support.rpc.harness import RpcHarness
 from tests.support.rpc.node_statuses import UNKNOWN
-from tests.support.rpc.supernode import SupernodeHarness
+from tests.support.rpc.supernode import running_supernode
 from tests.support.servers.loopback import free_port, own_address
 from tests.support.servers.threads import json_rpc_server
 
@@ -395,7 +395,7 @@ def test_what_is_wrong_in_all_chains_stands_once() -> None:
 
 async def test_the_status_of_a_supernode(tmp_path: Path) -> None:
     """[SNO7] At its root all chains, below a chain's path that chain."""
-    async with asyncio.timeout(30), SupernodeHarness(tmp_path).running() as node:
+    async with asyncio.timeout(30), running_supernode(tmp_path) as node:
         async with StatusClient(node.url) as client:
             status = await client.fetch()
         async with StatusClient(f"{node.url}/901/") as client:

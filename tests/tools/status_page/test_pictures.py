@@ -229,7 +229,7 @@ def test_the_page_follows_the_node_without_being_loaded_again(view: View) -> Non
 def test_a_node_that_stops_is_not_shown_as_live(view: View) -> None:
     with view(scene("in-step")) as viewer:
         assert viewer.text("#live") == "live"
-        viewer.server.server.close()
+        asyncio.run(viewer.server.server.close())
         viewer.until(lambda: viewer.text("#live") == "no connection, trying again")
         assert viewer.count("body.lost") == 1
 

@@ -64,12 +64,6 @@ def test_use_and_faults() -> None:
     assert f'{name}_in_use{{endpoint="b:2",rpc="l1"}} 1.0' in shown()
 
 
-def test_no_endpoints() -> None:
-    meter = Meter("blobs")
-    EndpointMeter(meter, "beacon", [], ["throttled"])
-    assert b"endpoint_in_use{" not in meter.text()
-
-
 def test_what_a_client_counts() -> None:
     meter = Meter("engine")
     calls = RpcMeter(meter, "engine-api")

@@ -75,6 +75,10 @@ async def test_an_answer_goes_to_the_request_of_its_id() -> None:
         connection.take(b'{"method":"eth_subscription"}')
         connection.take(b'{"id":1}')
         assert (await call, await batch) == (b'{"id":1}', b'[{"id":3},{"id":2}]')
+    async with asking(transport, 4) as (connection, call):
+        connection.take(b'{"id":4,"result":"' + b"x" * SMALL.bytes + b'"}')
+        with pytest.raises(AnswerTooLargeError, match=f"^endpoint: the answer is longer than {SMALL.bytes} bytes$"):
+            await call
     assert transport.attempts == len(transport.notified) == 1
 
 
@@ -124,15 +128,14 @@ async def test_attempts_pause_after_failures_alone(monkeypatch: pytest.MonkeyPat
     now = 100.0
     monkeypatch.setattr(message_transport, "time", SimpleNamespace(monotonic=lambda: now))
     transport = MemoryTransport()
-    transport.failures = 2
-    for attempts in (1, 1, 1):
+    transport.failures = 3
+    first = message_transport.FIRST_PAUSE
+    # The pauses, doubled each time, are up to a half shorter.
+    for later, attempts in ((0.0, 1), (0.4 * first, 1), (0.6 * first, 2), (0.9 * first, 2), (1.1 * first, 3)):
+        now += later
         with pytest.raises(EndpointError, match="cannot connect"):
             await transport.exchange(b"", [1], 5.0, SMALL)
         assert transport.attempts == attempts
-    now += message_transport.FIRST_PAUSE
-    with pytest.raises(EndpointError, match="cannot connect"):
-        await transport.exchange(b"", [1], 5.0, SMALL)
-    assert transport.attempts == 2
     now += message_transport.MAX_PAUSE
     async with asking(transport, 1) as (connection, task):
         connection.take(b'{"id":1}')
@@ -143,4 +146,4 @@ async def test_attempts_pause_after_failures_alone(monkeypatch: pytest.MonkeyPat
         connection.end("at once")
     with pytest.raises(EndpointError, match="at once"):
         await transport.exchange(b"", [3], 5.0, SMALL)
-    assert transport.attempts == 4
+    assert transport.attempts == 5

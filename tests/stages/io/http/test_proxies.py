@@ -4,7 +4,6 @@ import asyncio
 import base64
 import socket
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
@@ -17,7 +16,22 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.http.proxies import proxy_name, proxy_of
 from tests.support.servers.certificates import BEHIND_A_PROXY, certificate, client_context, server_context
-from tests.support.servers.raw_http import OK, Proxy, Server, Tls, ask, behind_proxy, over_both, scheme, tls, url_of
+from tests.support.servers.http_listener import app_for_every_path
+from tests.support.servers.raw_http import (
+    OK,
+    Proxy,
+    Serve,
+    Server,
+    Tls,
+    ask,
+    behind_proxy,
+    over_both,
+    proxied,
+    scheme,
+    serving,
+    tls,
+    url_of,
+)
 
 __all__ = ["scheme"]
 
@@ -127,25 +141,18 @@ async def test_a_proxy_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     authority = certificate("authority")
     monkeypatch.setattr(http_client, "_system_tls", lambda: client_context(authority))
     context = server_context(certificate("proxy", authority))
-    servers = [Server(OK), Server(OK)]
-    for server, inner in zip(servers, (None, context), strict=True):
-        listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=inner)
-        url = URL(f"http{'s' if inner else ''}://{BEHIND_A_PROXY}:{listener.sockets[0].getsockname()[1]}/")
-        proxy = Proxy(url)
-        async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0, ssl=context) as outer:
-            for name in ("http_proxy", "https_proxy"):
-                monkeypatch.setenv(name, f"https://127.0.0.1:{outer.sockets[0].getsockname()[1]}")
-            client = HttpClient(url, "name")
-            assert await ask(client) == b"{}"
-            await client.close()
-        listener.close()
-        await server.end()
+    for inner in (None, context):
+        async with serving(Server(OK).serve, inner) as port:
+            proxy = Proxy(port)
+            async with proxied(proxy.serve, monkeypatch, context=context):
+                client = HttpClient(f"http{'s' if inner else ''}://{BEHIND_A_PROXY}:{port}/", "name")
+                assert await ask(client) == b"{}"
+                await client.close()
         assert len(proxy.heads) == 1
 
 
 # --- proxies that do not do what they should -------------------------------------------------------------------------
 
-Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -182,28 +189,17 @@ async def hang_in_the_handshake(reader: StreamReader, writer: StreamWriter) -> N
 
 async def error_through(serve: Serve, url: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 20.0) -> str:
     """Return the error of a request through a proxy, without the proxy's port; its connection is closed."""
-    closed = asyncio.Event()
 
     async def connected(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        try:
-            await serve(reader, writer)
-            await reader.read(-1)
-        except ConnectionError:
-            pass
-        writer.close()
-        closed.set()
+        await serve(reader, writer)
+        await reader.read(-1)
 
-    async with await asyncio.start_server(connected, "127.0.0.1", 0) as listener:
-        port = listener.sockets[0].getsockname()[1]
-        monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret@127.0.0.1:{port}")
-        monkeypatch.setenv("HTTP_PROXY", f"http://me:secret@127.0.0.1:{port}")
+    async with asyncio.timeout(20), proxied(connected, monkeypatch, "me:secret@") as port:
         client = HttpClient(url, "name")
         with pytest.raises(EndpointError) as caught:
             await ask(client, timeout)
         await client.close()
-        async with asyncio.timeout(20):
-            await closed.wait()
     assert "secret" not in str(caught.value)
     return str(caught.value).replace(str(port), "PORT")
 
@@ -295,19 +291,15 @@ async def test_a_web_socket_through_a_proxy(login: str, monkeypatch: pytest.Monk
             await socket_.send_str(message.data.replace('"method"', '"result"'))
         return socket_
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", echo)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app_for_every_path(echo))
     await runner.setup()
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         site = web.SockSite(runner, bound, ssl_context=Tls.server)
         await site.start()
         url = URL(f"ws{'' if Tls.server is None else 's'}://{BEHIND_A_PROXY}:{bound.getsockname()[1]}/")
-        proxy = Proxy(url)
-        async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as listener:
-            for name in ("http_proxy", "https_proxy"):
-                monkeypatch.setenv(name, f"http://{login}127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        proxy = Proxy(url.port)
+        async with proxied(proxy.serve, monkeypatch, login):
             client = JsonRpcClient(str(url), tls=tls if Tls.server else None)
             assert await client.call("eth_x") == "eth_x"
             await client.close()

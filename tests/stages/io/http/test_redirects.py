@@ -26,7 +26,6 @@ def to(location: str, status: int = 307) -> bytes:
     return f"HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
 
 
-@over_both
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_get_is_redirected(status: int) -> None:
     server = Server(to("/moved?a=b", status), OK)
@@ -36,7 +35,6 @@ def test_a_get_is_redirected(status: int) -> None:
     assert (second[0], second[2]) == (b"GET /moved?a=b HTTP/1.1", first[2]), "with the same headers, and login"
 
 
-@over_both
 def test_a_post_is_redirected_as_long_as_it_keeps_its_body() -> None:
     server = Server(to("/moved", 308), OK, to("/moved", 301))
     assert answers(server, 2, headers=lambda: {"Authorization": "token"}) == [b"{}", b""]

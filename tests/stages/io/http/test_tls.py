@@ -1,12 +1,10 @@
 """The HTTP client and TLS: whom it trusts, and servers that break the handshake."""
 
 import asyncio
-import contextlib
 import re
 import socket
 import ssl
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,9 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError, NoAnswerEr
 from rollup_node.stages.messages.codes import Code
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.certificates import Certificate, certificate, client_context, server_context
+from tests.support.servers.raw_http import LIMIT, OK, Serve, serving
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-LIMIT = 1000
 AUTHORITY = certificate("authority")
-
-Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
 
 async def answer(reader: StreamReader, writer: StreamWriter) -> None:
@@ -32,27 +27,9 @@ async def answer(reader: StreamReader, writer: StreamWriter) -> None:
     writer.close()
 
 
-@contextlib.asynccontextmanager
-async def serving(serve: Serve, context: ssl.SSLContext | None, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """Yield the URL of a server, over TLS if it has a context."""
-
-    connections: set[asyncio.Task[None] | None] = set()
-
-    async def connected(reader: StreamReader, writer: StreamWriter) -> None:
-        connections.add(asyncio.current_task())
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await serve(reader, writer)
-        writer.transport.abort()
-
-    async with await asyncio.start_server(connected, host, 0, ssl=context) as server:
-        yield f"https://{host}:{server.sockets[0].getsockname()[1]}/"
-    await asyncio.gather(*(task for task in connections if task is not None), return_exceptions=True)
-    await asyncio.sleep(0)
-
-
-async def ask(url: str, context: ssl.SSLContext | None = None, timeout: float = 20.0) -> bytes:
-    """Return the body of an answer, whose client trusts AUTHORITY or what `context` says."""
-    client = HttpClient(url, "name", tls=lambda: context or client_context(AUTHORITY))
+async def ask(port: int, host: str = "127.0.0.1", timeout: float = 20.0) -> bytes:
+    """Return the body of an answer, whose client trusts AUTHORITY."""
+    client = HttpClient(f"https://{host}:{port}/", "name", tls=lambda: client_context(AUTHORITY))
     try:
         return (await client.post(b"{}", timeout, LIMIT)).body
     finally:
@@ -61,9 +38,9 @@ async def ask(url: str, context: ssl.SSLContext | None = None, timeout: float = 
 
 def error_of(serve: Serve, context: ssl.SSLContext | None, timeout: float = 20.0) -> EndpointError:
     async def main() -> EndpointError:
-        async with serving(serve, context) as url:
+        async with serving(serve, context) as port:
             with pytest.raises(EndpointError) as caught:
-                await ask(url, timeout=timeout)
+                await ask(port, timeout=timeout)
             return caught.value
 
     return run_within(30, main)
@@ -93,12 +70,11 @@ async def test_the_host_name_is_sent_and_checked() -> None:
     context.sni_callback = lambda _, name, __: names.append(name)
     context.set_alpn_protocols(["http/1.1", "h2"])
     other = server_context(certificate("server", AUTHORITY, host="elsewhere.example"))
-    async with serving(answer, context, "localhost") as url:
-        assert await ask(url) == b"{}"
-        assert await ask(url.replace("localhost", "127.0.0.1")) == b"{}"
-    async with serving(answer, other, "localhost") as url:
+    async with serving(answer, context) as port:
+        assert await ask(port, "localhost") == await ask(port) == b"{}"
+    async with serving(answer, other) as port:
         with pytest.raises(EndpointError, match="Hostname mismatch, certificate is not valid for 'localhost'"):
-            await ask(url)
+            await ask(port, "localhost")
     assert names == ["localhost", None]
 
 
@@ -114,8 +90,8 @@ async def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeyp
         await answer(reader, writer)
 
     try:
-        async with serving(serve, context) as url:
-            client = HttpClient(url, "name")
+        async with serving(serve, context) as port:
+            client = HttpClient(f"https://127.0.0.1:{port}/", "name")
             http_client._system_tls.cache_clear()
             with pytest.raises(EndpointError, match="unable to get local issuer certificate"):
                 await client.post(b"{}", 20, LIMIT)

@@ -117,13 +117,6 @@ def test_long_texts_are_shortened() -> None:
     assert len(lasting_conditions.shortened("x" * 10**6)) == lasting_conditions.MAX_TEXT + 3
 
 
-def test_hours(several: Several) -> None:
-    for _ in range(2):
-        several.conditions.report("head", Code.L1_UNREACHABLE, "away")
-        several.now += 7384
-    assert several.lines()[1].endswith("waited=2h3m tried=2")
-
-
 @pytest.mark.condition("C15")
 def test_one_line_a_minute_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0

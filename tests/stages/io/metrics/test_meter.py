@@ -17,7 +17,7 @@ from rollup_node.stages.io.metrics.meter import (
     show_l1_block,
     show_payload,
 )
-from rollup_node.stages.io.metrics.tables import Metric, MetricType
+from rollup_node.stages.io.metrics.tables import MetricType
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 
@@ -36,31 +36,31 @@ def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
     }
 
 
-def test_names_are_unique() -> None:
-    assert len(TABLE) == len(METRICS)
-
-
-@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.name)
-def test_every_metric_can_be_set(metric: Metric) -> None:
+def test_every_metric_can_be_set() -> None:
+    assert len(TABLE) == len(METRICS), "names are unique"
     meter = Meter("test")
-    labels = dict.fromkeys(metric.labels, "x")
-    if metric.type is MetricType.GAUGE:
-        meter.set(metric.name, 2, **labels)
-    elif metric.type is MetricType.HISTOGRAM:
-        meter.observe(metric.name, 2, **labels)
-    else:
-        meter.count(metric.name, 2, **labels)
-    suffix = {MetricType.HISTOGRAM: "_count", MetricType.EVENT: "_total"}.get(metric.type, "")
-    expected = 1 if metric.type is MetricType.HISTOGRAM else 2
-    assert series(meter)[metric.prefix + metric.name + suffix, tuple(sorted(labels.items()))] == expected
+    for metric in TABLE:
+        labels = dict.fromkeys(metric.labels, "x")
+        if metric.type is MetricType.GAUGE:
+            meter.set(metric.name, 2, **labels)
+        elif metric.type is MetricType.HISTOGRAM:
+            meter.observe(metric.name, 2, **labels)
+        else:
+            meter.count(metric.name, 2, **labels)
+    result = series(meter)
+    suffixes = {MetricType.HISTOGRAM: "_count", MetricType.EVENT: "_total"}
+    for metric in TABLE:
+        name = metric.prefix + metric.name + suffixes.get(metric.type, "")
+        value = result[name, tuple(sorted(dict.fromkeys(metric.labels, "x").items()))]
+        assert value == (1 if metric.type is MetricType.HISTOGRAM else 2), name
 
 
-@pytest.mark.parametrize("metric", TABLE, ids=lambda metric: metric.name)
-def test_every_series_of_a_process_of_a_chain_names_it(metric: Metric) -> None:
+@pytest.mark.parametrize("role", ROLES)
+def test_every_series_of_a_process_of_a_chain_names_it(role: str) -> None:
     """[LIF33]"""
-    meter = Meter("engine.10", "10")
-    meter.expose((metric.processes or ("engine",))[0])
-    assert all(dict(labels)["chain"] == "10" for _, labels in series(meter))
+    meter = Meter(f"{role}.10", "10")
+    meter.expose(role)
+    assert {dict(labels)["chain"] for _, labels in series(meter)} == {"10"}
 
 
 def test_an_event_records_its_time() -> None:
@@ -112,16 +112,6 @@ def test_from_zero(role: str) -> None:
     assert {name for name, _ in result} <= {
         name + suffix for name in names for suffix in ("", "_sum", "_count", "_bucket")
     }
-
-
-def test_what_is_set_is_not_set_again_by_the_zeros_of_another_name() -> None:
-    meter = Meter("engine")
-    meter.expose("engine")
-    meter.count("pipeline_resets")
-    meter.set("unsafe_payloads_buffer_len", 3)
-    result = series(meter)
-    assert result["op_node_default_pipeline_resets_total", ()] == 1
-    assert result["op_node_default_unsafe_payloads_buffer_len", ()] == 3
 
 
 def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:

@@ -80,11 +80,6 @@ def test_a_profile_is_read_back() -> None:
     assert result.numbers == {9: 1_700_000_000_000_000_000, 10: 2_000_000_000, 12: 10_000_000}
 
 
-def test_a_profile_without_samples_is_valid() -> None:
-    result = decode(encode(Profile("mutex", (("contentions", "count"),))))
-    assert result.samples == [] and result.sample_types == [("contentions", "count")]
-
-
 def test_a_profile_as_text() -> None:
     lines = render_text(PROFILE).splitlines()
     assert lines[0] == f"cpu profile: samples (count), cpu (nanoseconds); total 4 {(1 << 40) + 30_000_000}"

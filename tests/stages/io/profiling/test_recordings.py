@@ -8,13 +8,12 @@ import tracemalloc
 import pytest
 
 from rollup_node.stages.io.profiling import recordings
-from rollup_node.stages.io.profiling.profile import Profile, Stack, StackTable
+from rollup_node.stages.io.profiling.profile import Profile, Stack
 from rollup_node.stages.io.profiling.recordings import (
     KINDS,
     MAX_FRAMES,
     NO_MUTEXES,
     Recording,
-    add_allocations,
     new_recording,
     task_stack,
     thread_stacks,
@@ -76,43 +75,22 @@ def test_cpu_time_goes_to_the_stacks_that_use_it(monkeypatch: pytest.MonkeyPatch
     assert profile.sample_types == (("samples", "count"), ("cpu", "nanoseconds"))
 
 
-def keep_a_megabyte() -> bytearray:
-    return bytearray(1 << 20)
+def megabytes(count: int) -> list[bytearray]:
+    return [bytearray(1 << 20) for _ in range(count)]
 
 
 @pytest.mark.parametrize("kind", ["heap", "allocs"])
 def test_live_allocations(kind: str) -> None:
     recording = new_recording(kind)
     recording.begin()
-    kept = keep_a_megabyte()
-    keep_a_megabyte()
+    kept = megabytes(3)
+    megabytes(2)
     profile = ended(recording)
     largest = max(profile.samples, key=lambda sample: sample.values[1])
-    assert (1 << 20) <= largest.values[1] < (1 << 21), "what was freed does not count"
+    assert 3 << 20 <= largest.values[1] < 4 << 20, "what was freed does not count"
+    assert 3 <= largest.values[0] <= 7, "the arrays, and the objects around them"
     assert largest.stack[0][1] == __file__ and largest.stack[0][0].startswith("test_recordings.py:")
-    assert len(kept) == 1 << 20 and not tracemalloc.is_tracing()
-
-
-def test_allocations_are_summed_by_stack() -> None:
-    """Numbers and bytes are those of a sum over each single allocation."""
-    tracemalloc.start(16)
-    kept = [bytearray(number) for number in range(200)]
-    kept += [bytearray(9) for _ in range(100)]
-    snapshot = tracemalloc.take_snapshot()
-    tracemalloc.stop()
-    expected: dict[Stack, tuple[int, int]] = {}
-    for trace in snapshot.traces:
-        frames = [
-            (f"{item.filename.rsplit('/', 1)[-1]}:{item.lineno}", item.filename, item.lineno)
-            for item in trace.traceback
-        ]
-        stack = tuple(reversed(frames))
-        count, size = expected.get(stack, (0, 0))
-        expected[stack] = count + 1, size + trace.size
-    table = StackTable()
-    add_allocations(table, snapshot)
-    assert {sample.stack: sample.values for sample in table.samples()} == expected
-    assert len(kept) == 300 and len(expected) > 1 and max(count for count, _ in expected.values()) >= 200
+    assert len(kept) == 3 and not tracemalloc.is_tracing()
 
 
 def test_a_second_heap_profile_does_not_end_the_first() -> None:
@@ -129,7 +107,16 @@ def test_tasks_and_threads() -> None:
     async def waits_for_nothing() -> None:
         await asyncio.Event().wait()
 
+    begun, ended_ = threading.Event(), threading.Event()
+
+    def wait_for_the_end() -> None:
+        begun.set()
+        ended_.wait(10)
+
     async def scenario() -> None:
+        thread = threading.Thread(target=wait_for_the_end, name="waiting")
+        thread.start()
+        begun.wait(10)
         task = asyncio.create_task(waits_for_nothing(), name="idle task")
         waits = new_recording("block")
         waits.begin()
@@ -138,6 +125,11 @@ def test_tasks_and_threads() -> None:
         goroutines = ended(new_recording("goroutine"))
         threads = ended(new_recording("threadcreate"))
         task.cancel()
+        ended_.set()
+        thread.join()
+        (waiting,) = (sample for sample in threads.samples if dict(sample.labels) == {"thread": "waiting"})
+        names = [function.rsplit(".", 1)[-1] for function, _, _ in waiting.stack]
+        assert names.index("wait") < names.index("wait_for_the_end"), "the innermost first"
         assert "waits_for_nothing" in functions_of(goroutines) and "scenario" in functions_of(goroutines)
         assert any(dict(sample.labels).get("task") == "idle task" for sample in goroutines.samples)
         assert "waits_for_nothing" not in functions_of(threads) and threads.samples
@@ -148,39 +140,15 @@ def test_tasks_and_threads() -> None:
     asyncio.run(scenario())
 
 
-def test_there_are_no_mutexes() -> None:
-    recording = new_recording("mutex")
-    recording.begin()
-    profile = ended(recording)
-    assert profile.samples == () and profile.comments == (NO_MUTEXES,)
-
-
 async def test_every_kind_is_known() -> None:
     for kind in KINDS:
         recording = new_recording(kind)
         recording.begin()
-        assert ended(recording).kind == kind
+        profile = ended(recording)
+        assert profile.kind == kind
+        assert kind != "mutex" or (profile.samples, profile.comments) == ((), (NO_MUTEXES,))
     with pytest.raises(ValueError, match="no such profile: trace"):
         new_recording("trace")
-
-
-def test_the_stacks_of_threads() -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def wait_for_the_end() -> None:
-        begun.set()
-        ended.wait(10)
-
-    thread = threading.Thread(target=wait_for_the_end, name="waiting")
-    thread.start()
-    begun.wait(10)
-    stacks = {result.name: stack for result, stack in thread_stacks().values()}
-    ended.set()
-    thread.join()
-    names = [function.rsplit(".", 1)[-1] for function, _, _ in stacks["waiting"]]
-    assert "wait_for_the_end" in names and names.index("wait") < names.index("wait_for_the_end")
-    own = [function for function, file, _ in stacks["MainThread"] if file == __file__]
-    assert own == ["test_the_stacks_of_threads"]
 
 
 def test_the_whole_stack_of_a_task_that_waits() -> None:

@@ -1,4 +1,4 @@
-"""A supervisor at the interop server: WebSocket and HTTP with a JWT, and an engine process behind it [IOP1 to IOP6]."""
+"""Events for a supervisor, its calls, and a supervisor of a node with an engine process behind it [IOP1 to IOP22]."""
 
 import asyncio
 import time
@@ -11,25 +11,194 @@ from typing import Any
 import jwt
 import orjson
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
+from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError
 
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.heads import interop
-from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.interop import InteropEvent
+from rollup_node.stages.messages.interop import (
+    DerivedPair,
+    InteropEvent,
+    InteropEvents,
+    InteropEventsRequest,
+    InteropRequest,
+    InteropResponse,
+    Replacement,
+)
 from rollup_node.stages.protocol.block_refs import ref_object
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import BlockId, BlockRef
+from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
-from rollup_node.stages.rpc.process import interop_server, websocket
-from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
-from rollup_node.stages.rpc.process.listener import Listener
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.rpc.parameters import parse_params
+from rollup_node.stages.rpc.process import interop_server
+from rollup_node.stages.rpc.process.interop_server import (
+    MAX_QUEUED,
+    EventStream,
+    InteropClient,
+    InteropRpcServer,
+    interop_methods,
+    shown_event,
+)
 from rollup_node.stages.rpc.process.stage import RpcStage
+from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import SlowEngine
 from tests.support.p2p.hosts import running_tasks
+
+REF = BlockRef(b"\x01" * 32, 7, b"\x02" * 32, 70)
+SHOWN = {"hash": "0x" + "01" * 32, "number": 7, "parentHash": "0x" + "02" * 32, "timestamp": 70}
+PAIR = DerivedPair(REF, REF)
+
+
+def reset(text: str) -> InteropEvent:
+    return InteropEvent(reset=text)
+
+
+def test_events_are_pulled_in_their_order() -> None:
+    stream = EventStream()
+    for number in (5, 6, 6, 4):
+        stream.add(number, reset(str(number)))
+    assert stream.last == 6
+    assert [stream.pull(), stream.pull()] == [{"reset": "5"}, {"reset": "6"}], "each is taken once"
+    with pytest.raises(JsonRpcError, match="out of events") as caught:
+        stream.pull()
+    assert caught.value.code == -39001
+
+
+def test_the_oldest_events_are_dropped() -> None:
+    stream = EventStream()
+    for number in range(1, MAX_QUEUED + 3):
+        stream.add(number, reset(str(number)))
+    assert stream.pull() == {"reset": "3"}
+
+
+def test_a_repeated_event_takes_one_place() -> None:
+    stream = EventStream()
+    stream.add(1, InteropEvent(unsafe_block=REF))
+    for number in range(2, 2 * MAX_QUEUED):
+        stream.add(number, reset("again"))
+    assert stream.last == 2 * MAX_QUEUED - 1
+    assert [stream.pull(), stream.pull()] == [{"unsafeBlock": SHOWN}, {"reset": "again"}]
+    with pytest.raises(JsonRpcError, match="out of events"):
+        stream.pull()
+    stream.add(2 * MAX_QUEUED, reset("again"))
+    assert stream.pull() == {"reset": "again"}, "it is sent again once it was taken"
+
+
+def test_a_subscriber_gets_what_comes_after() -> None:
+    stream = EventStream()
+    first: list[dict[str, Any]] = []
+    second: list[dict[str, Any]] = []
+    stream.add(1, reset("1"))
+    stream.subscribe(take_first := first.append)
+    stream.add(2, reset("2"))
+    stream.subscribe(take_second := second.append)
+    stream.unsubscribe(take_first)
+    stream.add(3, reset("3"))
+    assert (first, second) == ([{"data": {"reset": "2"}}], [{"data": {"reset": "3"}}])
+    with pytest.raises(JsonRpcError):
+        stream.pull()
+    assert second[-1] == {"data": None, "close": True}, "whoever pulls ends the subscription"
+    stream.add(4, reset("4"))
+    stream.unsubscribe(take_second)
+    assert stream.pull() == {"reset": "4"}
+
+
+@pytest.mark.parametrize(
+    ("event", "shown"),
+    [
+        (InteropEvent(unsafe_block=REF), {"unsafeBlock": SHOWN}),
+        (InteropEvent(exhaust_l1=PAIR), {"exhaustL1": {"source": SHOWN, "derived": SHOWN}}),
+        (
+            InteropEvent(derivation_update=PAIR, derivation_origin_update=REF),
+            {"derivationUpdate": {"source": SHOWN, "derived": SHOWN}, "derivationOriginUpdate": SHOWN},
+        ),
+        (
+            InteropEvent(replace_block=Replacement(REF, b"\x03" * 32)),
+            {"replaceBlock": {"replacement": SHOWN, "invalidated": "0x" + "03" * 32}},
+        ),
+    ],
+)
+def test_events_as_json(event: InteropEvent, shown: dict[str, Any]) -> None:
+    assert shown_event(event) == shown
+
+
+BLOCK = {"hash": "0x" + "01" * 32, "number": 7}
+ID = BlockId(7, b"\x01" * 32)
+
+
+class Engine:
+    """The engine process: it keeps the calls, and fails those of `failing` methods."""
+
+    def __init__(self, directory: Path) -> None:
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
+        self.calls: list[InteropRequest] = []
+        self.failing: set[str] = set()
+        self._server = self.buses["engine"].serve("engine.interop", self._take)
+        self.client = InteropClient(self.buses["rpc"])
+        self.methods = {method.name: method for method in interop_methods(self.client)}
+
+    def _take(self, peer: ProcessId, message: InteropEventsRequest | InteropRequest) -> None:
+        if isinstance(message, InteropEventsRequest):
+            events = tuple((number, InteropEvent(reset=str(number))) for number in (1, 2) if number > message.after)
+            self._server.send(peer, InteropEvents(events))
+            return
+        self.calls.append(message)
+        if message.method in self.failing:
+            self._server.send(peer, InteropResponse(message.id, b"null", "conflicting block", -39002, b'{"number":3}'))
+        else:
+            self._server.send(peer, InteropResponse(message.id, b'"done"'))
+
+    async def call(self, name: str, *params: Any) -> Any:
+        """Return a call as the server makes it, without a node."""
+        method = self.methods[f"interop_{name}"]
+        return await method.run(None, *parse_params(list(params), method.parsers))
+
+
+async def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    async with running_buses(engine.buses), asyncio.timeout(10):
+        provided = {**BLOCK, "parentHash": "0x" + "02" * 32, "timestamp": 70}
+        calls: list[tuple[str, tuple[Any, ...], InteropRequest]] = [
+            ("updateCrossUnsafe", (BLOCK,), InteropRequest(0, "updateCrossUnsafe", (ID,))),
+            ("updateCrossSafe", (BLOCK, BLOCK), InteropRequest(0, "updateCrossSafe", (ID, ID))),
+            ("invalidateBlock", ({**BLOCK, "timestamp": 9},), InteropRequest(0, "invalidateBlock", (ID,))),
+            ("reset", (BLOCK,) * 5, InteropRequest(0, "reset", (ID,) * 5)),
+            ("resetPreInterop", (), InteropRequest(0, "resetPreInterop")),
+            ("fetchReceipts", (BLOCK["hash"],), InteropRequest(0, "fetchReceipts", (BlockId(0, ID.hash),))),
+            ("outputV0AtTimestamp", (70,), InteropRequest(0, "outputV0AtTimestamp", number=70)),
+            ("provideL1", (provided,), InteropRequest(0, "provideL1", l1=BlockRef(ID.hash, 7, b"\x02" * 32, 70))),
+        ]
+        for number, (name, params, request) in enumerate(calls, 1):
+            assert orjson.dumps(await engine.call(name, *params)) == b'"done"'
+            assert engine.calls[-1] == InteropRequest(number, name, request.blocks, request.l1, request.number)
+        engine.failing.add("reset")
+        with pytest.raises(JsonRpcError, match="conflicting block") as caught:
+            await engine.call("reset", *(BLOCK,) * 5)
+        assert caught.value.code == -39002 and orjson.dumps(caught.value.data) == b'{"number":3}'
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "text"),
+    [
+        ("outputV0AtTimestamp", ("0x46",), "cannot unmarshal string into Go value of type uint64"),
+        ("provideL1", ([],), "cannot unmarshal array into Go value of type eth.BlockRef"),
+        ("invalidateBlock", (7,), "cannot unmarshal number into Go value of type types.BlockSeal"),
+        ("reset", (BLOCK,) * 4, "missing value for required argument 4"),
+    ],
+)
+def test_malformed_parameters(tmp_path: Path, name: str, params: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(JsonRpcError, match=text):
+        parse_params(list(params), Engine(tmp_path).methods[f"interop_{name}"].parsers)
+
+
+# --- with an engine process ---------------------------------------------------------------------------------------
 
 SECRET = b"\x33" * 32
 
@@ -62,18 +231,14 @@ class Supervisor:
                 await self.stage.close()
 
     @property
-    def listener(self) -> Listener:
-        assert self.stage.interop is not None
-        return self.stage.interop
-
-    @property
     def server(self) -> InteropRpcServer:
-        assert self.stage.interop_server is not None
-        return self.stage.interop_server
+        (server,) = self.stage.streams
+        assert isinstance(server, InteropRpcServer)
+        return server
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.listener.port}"
+        return self.stage.servers["interop.rpc"].local_url
 
     async def post(self, method: str, *params: Any, headers: dict[str, str] | None = None) -> Any:
         """Return the response object to a call by HTTP."""
@@ -206,91 +371,39 @@ async def test_all_but_the_health_needs_a_token(supervisor: Supervisor) -> None:
         assert caught.value.status == 401
 
 
-async def test_a_slow_reader_and_a_large_message_end_the_connection(
-    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(websocket, "MAX_WAITING", 8)
-    monkeypatch.setattr(interop_server, "MAX_MESSAGE", 1000)
-    socket = await supervisor.connect()
-    await supervisor.call(socket, "subscribe", "events")
-    server = supervisor.server
-    for number in range(1, 40):
-        server.client.stream.add(number << 40, InteropEvent(reset="x" * 100_000))
-    while (await socket.receive()).type not in (WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE):
-        pass
-    large = await supervisor.connect()
-    await large.send_str("[" + " " * 2000 + "]")
-    assert (await large.receive()).type is WSMsgType.CLOSE and large.close_code == 1009
-    other = await supervisor.connect()
-    assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
-
-
 async def test_what_is_received_is_released(supervisor: Supervisor) -> None:
     """A connection that lives for months does not count as holding all that it has ever sent."""
     socket = await supervisor.connect()
     for _ in range(20):
         await supervisor.call(socket, "chainID", *["x" * 1000])
-    assert supervisor.listener.held < 5000
+    assert supervisor.stage.servers["interop.rpc"].held < 5000
 
 
 def request(number: int, method: str, *params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": f"interop_{method}", "params": params}
 
 
-def calls_under_way() -> int:
-    return sum(task.get_name() == "websocket call" for task in asyncio.all_tasks())
-
-
-async def test_calls_are_answered_at_the_same_time_and_decisions_in_order(supervisor: Supervisor) -> None:
+async def test_decisions_keep_their_order_and_delay_no_other_call(supervisor: Supervisor) -> None:
+    """[IOP31]"""
     engine = supervisor.engine
     socket = await supervisor.connect()
     engine.ready.clear()
-    provided = ref_object(supervisor.chain.l1_ref(105))
     absent = {"hash": "0x" + "99" * 32, "number": 9}
     receipts = request(1, "fetchReceipts", to_hex(supervisor.refs[2].hash))
     await socket.send_json([receipts, request(2, "updateFinalized", absent)])
-    await socket.send_json(request(3, "provideL1", provided))
+    await socket.send_json(request(3, "provideL1", ref_object(supervisor.chain.l1_ref(105))))
     await socket.send_json(request(5, "chainID"))
     assert (await socket.receive_json())["id"] == 5, "it does not wait for those before it"
-    await supervisor.node.until(lambda: len(engine.slow) == 1)
-    await socket.ping(b"now")
-    await socket.send_json(request(6, "chainID"))
-    assert (await socket.receive_json())["id"] == 6
     engine.ready.set()
     assert [item["id"] for item in await socket.receive_json()] == [1, 2], "decisions keep their order"
     assert (await socket.receive_json())["id"] == 3
 
 
-async def test_a_connection_has_sixteen_calls_under_way_and_leaves_none(supervisor: Supervisor) -> None:
-    engine = supervisor.engine
-    wanted = to_hex(supervisor.refs[2].hash)
-    engine.ready.clear()
-    socket, other = await supervisor.connect(), await supervisor.connect()
-    for number in range(1, 17):
-        await socket.send_json(request(number, "fetchReceipts", wanted))
-    await supervisor.node.until(lambda: calls_under_way() == 16)
-    await socket.send_json(request(17, "chainID"))
-    assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
-    assert calls_under_way() == 16
-    engine.ready.set()
-    answered = [(await socket.receive_json())["id"] for _ in range(17)]
-    assert answered[0] != 17 and sorted(answered) == list(range(1, 18))
-    engine.ready.clear()
-    asked = len(engine.slow)
-    async with ClientSession() as leaving:
-        gone = await leaving.ws_connect(supervisor.url, headers=bearer())
-        for number in range(20):
-            await gone.send_json(request(number, "fetchReceipts", wanted))
-        await supervisor.node.until(lambda: calls_under_way() == 16)
-    await supervisor.node.until(lambda: calls_under_way() == 0)
-    assert len(engine.slow) <= asked + MAX_RECEIPTS, "they did not run to their ends"
-    await supervisor.node.until(lambda: supervisor.listener.held < 5000)
-    engine.ready.set()
-
-
-async def test_a_batch_ends_at_25_megabytes(supervisor: Supervisor) -> None:
-    supervisor.engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 100
-    socket = await supervisor.http.ws_connect(supervisor.url, headers=bearer(), max_msg_size=0)
+async def test_a_batch_ends_at_25_megabytes(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert jsonrpc.MAX_BATCH_RESPONSE == 25_000_000
+    monkeypatch.setattr(jsonrpc, "MAX_BATCH_RESPONSE", 250_000)
+    supervisor.engine.answers["eth_getBlockReceipts"] = [["x" * 10_000]] * 100
+    socket = await supervisor.connect()
     wanted = to_hex(supervisor.refs[2].hash)
     await socket.send_json([request(number, "fetchReceipts", wanted) for number in range(100)])
     result = await socket.receive_json()
@@ -302,12 +415,12 @@ async def test_a_batch_ends_at_25_megabytes(supervisor: Supervisor) -> None:
 async def test_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes(supervisor: Supervisor) -> None:
     socket = await supervisor.connect()
     await supervisor.call(socket, "subscribe", "events")
-    server = supervisor.server
+    (session,) = supervisor.server.sessions
     event = InteropEvent(reset="x" * 1_000_000)
     for number in range(1, 200):
-        server.client.stream.add(number << 40, event)
-        assert server.waiting_bytes < interop_server.MAX_WAITING_BYTES + 1_001_000
-    assert server.client.stream.pull() == {"reset": event.reset}, "it has no subscriber any more"
-    await supervisor.node.until(lambda: server.waiting_bytes == 0)
+        supervisor.server.client.stream.add(number << 40, event)
+        assert session.waiting_bytes < interop_server.MAX_WAITING_BYTES + 1_001_000
+    assert supervisor.server.client.stream.pull() == {"reset": event.reset}, "it has no subscriber any more"
+    await supervisor.node.until(lambda: not supervisor.server.sessions)
     other = await supervisor.connect()
     assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"

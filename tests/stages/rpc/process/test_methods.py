@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process import methods
 from rollup_node.stages.rpc.process.methods import METHODS, reload_options
 from rollup_node.stages.rpc.process.stage import build
@@ -57,7 +59,7 @@ async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> No
         assert status["unsafe_l2"]["number"] == 20 and status["current_l1"]["number"] == 10
         assert await rpc.call("admin_sequencerActive") is True
         rpc.status["engine"].set(EngineStatus(1, None, None, None, None, None, True, True))
-        await rpc.until(lambda: rpc.stage.node.engine is not None and rpc.stage.node.engine.unsafe is None)
+        await rpc.until(lambda: rpc.stage.node.seen.engine is not None and rpc.stage.node.seen.engine.unsafe is None)
         status = await rpc.call("optimism_syncStatus")
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
 
@@ -78,14 +80,14 @@ async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
 
 
 @pytest.mark.option("rpc.enable-admin")
-@pytest.mark.parametrize("namespace", ["admin", "opp2p", "opstack"])
-async def test_the_methods_of_a_namespace_that_is_off_are_not_found(running_rpc: RunWithRpc, namespace: str) -> None:
+async def test_the_methods_of_a_namespace_that_is_off_are_not_found(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
+    off = [method for method in METHODS if method.namespace in ("admin", "opp2p", "opstack")]
     async with running_rpc(enable_admin=False) as rpc:
-        for name in (method.name for method in METHODS if method.namespace == namespace):
-            text = f"the method {name} does not exist/is not available"
-            assert await rpc.call(name) == (-32601, text)
-        assert namespace not in await rpc.call("rpc_modules")
+        for method in off:
+            text = f"the method {method.name} does not exist/is not available"
+            assert await rpc.call(method.name) == (-32601, text)
+        assert not {method.namespace for method in off} & set(await rpc.call("rpc_modules"))
 
 
 async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: RunWithRpc) -> None:
@@ -224,10 +226,11 @@ async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
         ("commitBlockV1", [{}], "invalid argument 0: expected an object as payload envelope"),
     ],
 )
-async def test_malformed_parameters(running_rpc: RunWithRpc, method: str, params: list[Any], text: str) -> None:
-    async with running_rpc(sequencer_api=True) as rpc:
-        code, message = await rpc.call(f"opstack_{method}", *params)
-        assert code == -32602 and message.startswith(text)
+def test_malformed_parameters(method: str, params: list[Any], text: str) -> None:
+    (row,) = (row for row in METHODS if row.name == f"opstack_{method}")
+    with pytest.raises(JsonRpcError, match=f"^{re.escape(text)}") as error:
+        parse_params(params, row.parsers)
+    assert error.value.code == -32602
 
 
 async def test_a_signed_block_is_published(running_rpc: RunWithRpc) -> None:
@@ -319,21 +322,16 @@ async def test_the_result_of_a_reload_that_begins_afterwards_is_returned(
     assert signals == [(os.getppid(), signal.SIGUSR1)]
 
 
-async def test_a_refusal_is_an_error(tmp_path: Path, signals: list[tuple[int, int]]) -> None:
-    result = ReloadResult(time.monotonic() + 60, error="file node.toml is not TOML")
-    with pytest.raises(JsonRpcError, match=r"reload refused, nothing is changed: file node\.toml is not TOML"):
-        await answered(tmp_path / "reload.json", msgspec.json.encode(result))
-
-
-async def test_a_supervisor_that_says_nothing_is_not_waited_for_without_end(
+async def test_a_reload_that_is_refused_or_does_not_end_is_an_error(
     tmp_path: Path, signals: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(methods, "RELOAD_SECONDS", 0.02)
-    with pytest.raises(JsonRpcError, match="the reload has not ended within"):
-        await reload_options(str(tmp_path / "reload.json"))
-
-
-async def test_a_program_without_a_file_for_it_signals_nobody(signals: list[tuple[int, int]]) -> None:
+    """A program without a file for it signals nobody."""
     with pytest.raises(JsonRpcError, match="nothing to read again"):
         await reload_options("")
     assert signals == []
+    result = ReloadResult(time.monotonic() + 60, error="file node.toml is not TOML")
+    with pytest.raises(JsonRpcError, match=r"reload refused, nothing is changed: file node\.toml is not TOML"):
+        await answered(tmp_path / "refused.json", msgspec.json.encode(result))
+    monkeypatch.setattr(methods, "RELOAD_SECONDS", 0.02)
+    with pytest.raises(JsonRpcError, match="the reload has not ended within"):
+        await reload_options(str(tmp_path / "reload.json"))

@@ -20,7 +20,6 @@ from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
 from rollup_node.stages.rpc.process.stage import PPROF_LIMITS
-from tests.support.rpc.harness import RunWithRpc
 from tests.support.rpc.pprof_decoder import decode
 
 Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
@@ -119,13 +118,3 @@ async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypat
     (tmp_path / "other").mkdir()
     async with running_server(tmp_path / "other") as get:
         assert await get("/debug/pprof/goroutine") == (500, b"no process has answered\n")
-
-
-@pytest.mark.option("pprof.enabled")
-async def test_the_server_runs_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        assert rpc.stage.pprof is None
-    async with running_rpc(pprof_enabled=True) as rpc:
-        assert rpc.stage.pprof is not None and rpc.stage.pprof.port not in (0, rpc.stage.rpc.port)
-        async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.pprof.port}/debug/pprof/") as response:
-            assert response.status == 200

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import json
 import re
 import socket
 from collections.abc import AsyncIterator
@@ -10,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import orjson
 import pytest
 from aiohttp import ClientSession
 
@@ -20,6 +20,7 @@ from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from tests.support.rpc.node_statuses import UNKNOWN
+from tests.support.rpc.supernode import CHAINS, running_supernode
 from tests.support.timing.conditions import until
 
 
@@ -69,7 +70,7 @@ async def running_server(*vhosts: str, statuses: Counter | None = None) -> Async
         async with ClientSession() as http:
             yield Served(http, server, listener.port)
     finally:
-        server.close()
+        await server.close()
         await listener.close()
 
 
@@ -124,7 +125,7 @@ async def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None
             if line.startswith("event: "):
                 name = line.removeprefix("event: ")
                 data = (await reader.readline()).decode().removeprefix("data: ")
-                events.append((name, json.loads(data)))
+                events.append((name, orjson.loads(data)))
         assert [name for name, _ in events] == ["history", "status", "status"]
         heads = {name: [None] for name in ("l1_head", "unsafe", "safe", "finalized")}
         assert events[0][1] == {"step_s": 10.0, "time": [0], **heads}
@@ -144,7 +145,7 @@ async def test_more_viewers_than_allowed_are_refused() -> None:
         await served.viewers(MAX_VIEWERS - 1)
         writers.append((await served.connect())[1])
         await served.viewers(MAX_VIEWERS)
-        served.server.close()
+        await served.server.close()
         await served.viewers(0)
         for writer in writers:
             writer.close()
@@ -172,8 +173,23 @@ def test_the_policy_names_each_script_and_style_of_the_page() -> None:
 
 def test_the_vendored_library_is_the_one_that_is_named() -> None:
     """Its version, licence and digests stand beside it."""
-    named = json.loads((FOLDER / "uplot.json").read_text())
+    named = orjson.loads((FOLDER / "uplot.json").read_text())
     for name, digest in named["sha256"].items():
         assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest
     assert f"uPlot (v{named['version']})" in (FOLDER / "uplot.js").read_text()[:100]
     assert "MIT License" in Path(FOLDER / "uplot-license.txt").read_text()
+
+
+async def test_the_status_page_has_a_row_for_each_chain(tmp_path: Path) -> None:
+    """[SNO12]"""
+    async with running_supernode(tmp_path, status_enabled=True, status_addr="127.0.0.1") as supernode:
+        supernode.url = supernode.stage.servers["status"].local_url
+        for path in ("/", "/status"):
+            status, text = await supernode.get(path)
+            assert status == 200 and b"2 of 2 chains are ready" in text
+            assert b"http-equiv" not in text, "a page that loads itself again is not accessible"
+            assert all(f'href="/{chain}/status"'.encode() in text for chain in CHAINS)
+        for path in ("/901/status", "/902/status/uplot.js"):
+            assert (await supernode.get(path))[0] == 200
+        assert (await supernode.get("/903/status"))[0] == 404
+        assert list(orjson.loads((await supernode.get("/status.json"))[1])["chains"]) == ["901", "902"]

@@ -1,9 +1,7 @@
 """What is wrong with the status of the whole node is a line with a code and the remedy, and one at the end."""
 
-import asyncio
 import math
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import cast
 
@@ -17,17 +15,13 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import STATES
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.derivation import DerivationStatus, Drops
-from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.p2p import PeerStatus
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process import status_watch
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import (
     DISK_SECONDS,
-    METRICS_SECONDS,
     PEERLESS_SECONDS,
     DiskMetrics,
     ProgressLog,
@@ -155,12 +149,6 @@ def test_a_sync_that_is_slower_than_the_chain(watched: Watched) -> None:
     assert end.startswith("info progress: the sync gets on code=SYNC-SLOW")
 
 
-def test_bursts_are_not_slow(watched: Watched) -> None:
-    for _ in range(5):
-        assert watched.lines(status(node_status.State.SYNCING, speed=0.0), seconds=int(SLOW_SECONDS) - 1) == []
-        assert watched.lines(status(node_status.State.SYNCING, speed=30.0)) == []
-
-
 @pytest.mark.sign("PEERS-NONE", line=True)
 def test_a_node_without_peers(watched: Watched) -> None:
     assert watched.lines(status(node_status.State.SYNCED), seconds=100) == [], "P2P is disabled"
@@ -221,61 +209,6 @@ async def test_statuses_become_lines(
         }
 
 
-DAY, STEP = 86_400, 6
-LINES_OF_A_DAY = 8000
-PEERS_LOST = range(20_000, 20_300)
-L1_AWAY = range(50_000, 51_200)
-L1_STANDS = range(70_000, 70_090)
-
-
-class DayAtTheTip:
-    """The status of a verifier of a chain with blocks of 2 s through a day: a batch each two minutes, L1 away for 20
-    minutes, seven slots without a block, and no peers for five minutes."""
-
-    def __init__(self) -> None:
-        self._builder, self.now = StatusBuilder(RpcConfig("v1", ROLLUP, ready_l1_lag=12)), 0
-
-    def clock(self) -> float:
-        return float(self.now)
-
-    def reasons(self) -> list[UnreadyReason]:
-        return self._builder.reasons
-
-    def status(self) -> node_status.NodeStatus:
-        now = self.now
-        seen = L1_AWAY.start if now in L1_AWAY else L1_STANDS.start if now in L1_STANDS else now
-        head, unsafe, safe = seen // 12, now // 2, (seen - 60) // 120 * 60
-        l1, current = _l1_ref(head), _l1_ref(head - (now % 12 < 1))
-        engine = EngineStatus(1, _l2_ref(unsafe), _l2_ref(safe), None, None, _l2_ref(max(safe - 400, 0)), False, False)
-        away = UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect"))
-        faults = (away,) if now in L1_AWAY else ()
-        peers = PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8)
-        derivation = DerivationStatus(1, current, True)
-        snapshot = Snapshot(L1Heads(l1, l1, l1), engine, derivation, peers, 0, faults)
-        return self._builder.build(snapshot, float(now), float(ROLLUP.genesis.l2_time + now))
-
-
-def _l1_ref(number: int) -> L1BlockRef:
-    return L1BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, ROLLUP.genesis.l2_time + 12 * max(number, 0))
-
-
-def _l2_ref(number: int) -> L2BlockRef:
-    time = ROLLUP.genesis.l2_time + 2 * max(number, 0)
-    return L2BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, time, BlockId(max(number, 0) // 6, ZERO_HASH), 0)
-
-
-async def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
-    day = DayAtTheTip()
-    progress = ProgressLog(cast(StatusSource, day))
-    for day.now in range(0, DAY, STEP):
-        await progress.step()
-    messages = Counter(record.message for record in records)
-    assert messages["synced"] > 6500 and messages["waiting"] > 90, messages
-    assert len(records) < 0.92 * LINES_OF_A_DAY, "the rest is for other processes, which log changes alone"
-    warnings = [record for record in records if record.level is log.Level.WARN]
-    assert {record.fields["code"] for record in warnings} == {"PEERS-NONE"} and len(warnings) <= 6
-
-
 def shown(meter: Meter) -> dict[str, float]:
     """Return the values by name, and the value of the only label."""
     families = text_string_to_metric_families(meter.text().decode())
@@ -284,73 +217,69 @@ def shown(meter: Meter) -> dict[str, float]:
     return dict(zip(names, (sample.value for sample in samples), strict=True))
 
 
-def metrics_of(status: node_status.NodeStatus, source: StatusSource) -> dict[str, float]:
-    meter = Meter("rpc")
-    meter.expose("rpc")
-    StatusMetrics(source, meter).show(status)
-    return shown(meter)
-
-
 def test_states_are_those_of_the_table() -> None:
     assert {state.value for state in node_status.State} == set(STATES)
 
 
-async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        source = StatusSource(rpc.stage.node)
-        nothing = StatusBuilder(RpcConfig("v1", ROLLUP)).build(Snapshot(), 0.0, 1000.0)
-        result = metrics_of(nothing, source)
-        unknown = {name for name, value in result.items() if math.isnan(value)}
-        times = {"sync_eta_seconds", "sync_head_age_seconds safe", "sync_l1_lag_seconds"}
-        assert {*times, "l1_proof_age_seconds", "sync_blocks_per_second"} < unknown
-        assert result["sync_state starting"] == 1 and result["sync_state syncing"] == 0
+def test_a_syncing_node_and_one_of_which_nothing_is_known() -> None:
+    meter = Meter("rpc")
+    meter.expose("rpc")
+    metrics = StatusMetrics(cast(StatusSource, None), meter)
+    nothing = StatusBuilder(RpcConfig("v1", ROLLUP)).build(Snapshot(), 0.0, 1000.0)
+    metrics.show(nothing)
+    result = shown(meter)
+    unknown = {name for name, value in result.items() if math.isnan(value)}
+    times = {"sync_eta_seconds", "sync_head_age_seconds safe", "sync_l1_lag_seconds"}
+    assert {*times, "l1_proof_age_seconds", "sync_blocks_per_second"} < unknown
+    assert result["sync_state starting"] == 1 and result["sync_state syncing"] == 0
 
-        change = msgspec.structs.replace
-        block = node_status.BlockStatus(7, "0x", 990, 10.5)
-        syncing = change(
-            nothing,
-            state=node_status.State.SYNCING,
-            ready=True,
-            heads=node_status.HeadsStatus(block, change(block, age_s=20.0), None),
-            l1=change(
-                nothing.l1,
-                lag_blocks=55,
-                lag_s=660,
-                proof=node_status.ProofStatus(1200, 14.5, 1120, 974.5, 3, 0.98, linked=False, finality_late=True),
-            ),
-            progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
-            sequencing_window=node_status.SequencingWindow(100, 40, 60),
-            chain=change(CHAIN, next_fork=node_status.ForkTime("lagoon", 2_000, 1_000)),
-            warnings=[node_status.StatusWarning(Code.FORK_MISMATCH.text, "x", "y", "z", 2_000)],
-            l1_req_per_block=3.1,
-        )
-        result = metrics_of(syncing, source)
-        expected = {
-            "ready": 1,
-            "sync_state syncing": 1,
-            "sync_state starting": 0,
-            "sync_limited_by blobs": 1,
-            "sync_limited_by engine": 0,
-            "sync_head_age_seconds unsafe": 10.5,
-            "sync_head_age_seconds safe": 20,
-            "sync_l1_lag_blocks": 55,
-            "sync_l1_lag_seconds": 660,
-            "l1_proof_age_seconds": 14.5,
-            "l1_proof_finalized_age_seconds": 974.5,
-            "l1_proof_participation": 0.98,
-            "l1_proof_period": 3,
-            "l1_proof_linked": 0,
-            "l1_proof_finality_late": 1,
-            "sync_blocks_per_second": 2.5,
-            "sync_eta_seconds": 12,
-            "l1_requests_per_block": 3.1,
-            "sequencing_window_left_blocks": 60,
-            "sequencing_window_blocks": 100,
-            "next_fork_seconds": 1_000,
-            "warnings FORK-MISMATCH": 1,
-            "warnings BUNDLE-UNCONFIRMED": 0,
-        }
-        assert {name: result[name] for name in expected} == expected
+    change = msgspec.structs.replace
+    block = node_status.BlockStatus(7, "0x", 990, 10.5)
+    syncing = change(
+        nothing,
+        state=node_status.State.SYNCING,
+        ready=True,
+        heads=node_status.HeadsStatus(block, change(block, age_s=20.0), None),
+        l1=change(
+            nothing.l1,
+            lag_blocks=55,
+            lag_s=660,
+            proof=node_status.ProofStatus(1200, 14.5, 1120, 974.5, 3, 0.98, linked=False, finality_late=True),
+        ),
+        progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
+        sequencing_window=node_status.SequencingWindow(100, 40, 60),
+        chain=change(CHAIN, next_fork=node_status.ForkTime("lagoon", 2_000, 1_000)),
+        warnings=[node_status.StatusWarning(Code.FORK_MISMATCH.text, "x", "y", "z", 2_000)],
+        l1_req_per_block=3.1,
+    )
+    metrics.show(syncing)
+    result = shown(meter)
+    expected = {
+        "ready": 1,
+        "sync_state syncing": 1,
+        "sync_state starting": 0,
+        "sync_limited_by blobs": 1,
+        "sync_limited_by engine": 0,
+        "sync_head_age_seconds unsafe": 10.5,
+        "sync_head_age_seconds safe": 20,
+        "sync_l1_lag_blocks": 55,
+        "sync_l1_lag_seconds": 660,
+        "l1_proof_age_seconds": 14.5,
+        "l1_proof_finalized_age_seconds": 974.5,
+        "l1_proof_participation": 0.98,
+        "l1_proof_period": 3,
+        "l1_proof_linked": 0,
+        "l1_proof_finality_late": 1,
+        "sync_blocks_per_second": 2.5,
+        "sync_eta_seconds": 12,
+        "l1_requests_per_block": 3.1,
+        "sequencing_window_left_blocks": 60,
+        "sequencing_window_blocks": 100,
+        "next_fork_seconds": 1_000,
+        "warnings FORK-MISMATCH": 1,
+        "warnings BUNDLE-UNCONFIRMED": 0,
+    }
+    assert {name: result[name] for name in expected} == expected
 
 
 async def test_the_space_left_is_that_of_the_databases_file_systems(tmp_path: Path) -> None:
@@ -362,10 +291,3 @@ async def test_the_space_left_is_that_of_the_databases_file_systems(tmp_path: Pa
     assert result["disk_size_bytes safedb"] == shutil.disk_usage(tmp_path).total
     assert 0 < result["disk_free_bytes safedb"] <= result["disk_size_bytes safedb"]
     assert math.isnan(result["disk_free_bytes peerstore"])
-
-
-async def test_the_task_shows_the_present_status(running_rpc: RunWithRpc) -> None:
-    async with running_rpc(metrics_enabled=True) as rpc:
-        tasks = {task.name: task for task in rpc.stage.periodic_tasks}
-        assert await tasks["status metrics"].step() == METRICS_SECONDS
-        await asyncio.sleep(0)

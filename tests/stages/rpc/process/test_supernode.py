@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import orjson
 import pytest
-from yarl import URL
 
 from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
@@ -14,42 +13,29 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.interop import ChainVerdict, DeniedOutput, HeadOutput, RoundResponse, Verdicts
 from rollup_node.stages.protocol.payloads import output_root, super_root
-from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.process import superroot
-from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref
+from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref, running_supernode
 from tests.support.timing.conditions import until
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        *(("/901", 200), ("/901/", 200), ("/901?x=1", 200), ("/902/", 200), ("/", 200)),
-        *(("/901/x", 404), ("/903/", 404), ("/0901/", 404), ("/0x385/", 404), ("/x", 404)),
-    ],
-)
-async def test_paths(tmp_path: Path, path: str, status: int) -> None:
-    """[SNO7] as op-supernode has them."""
-    async with SupernodeHarness(tmp_path).running() as supernode:
-        request = {"jsonrpc": "2.0", "id": 1, "method": "health_status", "params": []}
-        async with supernode.http.post(supernode.url + path, json=request) as response:
-            assert response.status == status
-
-
-@pytest.mark.parametrize("start", ["OPTIONS *", "GET http://host", "CONNECT /901/", "CONNECT host:1"])
-async def test_targets_without_a_path_are_answered(tmp_path: Path, start: str) -> None:
-    """[SNO7] No part of a path names a chain in them."""
-    async with SupernodeHarness(tmp_path).running() as supernode:
-        url = URL(supernode.url)
-        reader, writer = await asyncio.open_connection(url.host, url.port)
-        writer.write(f"{start} HTTP/1.1\r\nHost: host\r\nConnection: close\r\n\r\n".encode())
-        status = int((await reader.readline()).split()[1])
-        writer.close()
-    assert 200 <= status < 500
+async def test_paths(tmp_path: Path) -> None:
+    """[SNO7] as op-supernode has them. In targets without a path none names a chain."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "health_status", "params": []}
+    paths = {200: ("/901", "/901/", "/901?x=1", "/902/", "/"), 404: ("/901/x", "/903/", "/0901/", "/0x385/", "/x")}
+    async with running_supernode(tmp_path) as supernode:
+        for status, path in ((status, path) for status, some in paths.items() for path in some):
+            async with supernode.http.post(supernode.url + path, json=request) as response:
+                assert response.status == status, path
+        for start in ("OPTIONS *", "GET http://host", "CONNECT /901/", "CONNECT host:1"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", supernode.stage.rpc.port)
+            writer.write(f"{start} HTTP/1.1\r\nHost: host\r\nConnection: close\r\n\r\n".encode())
+            assert 200 <= int((await reader.readline()).split()[1]) < 500, start
+            writer.close()
 
 
 async def test_each_chain_has_its_own_rpc(tmp_path: Path) -> None:
     """[SNO7, SNO8]"""
-    async with SupernodeHarness(tmp_path).running() as supernode:
+    async with running_supernode(tmp_path) as supernode:
         for chain in CHAINS:
             config = await supernode.call("optimism_rollupConfig", path=f"/{chain}/")
             assert config["l2_chain_id"] == chain
@@ -67,7 +53,7 @@ async def test_each_chain_has_its_own_rpc(tmp_path: Path) -> None:
 
 async def test_the_status_of_all_chains(tmp_path: Path) -> None:
     """[SNO9, VR9] The lowest of each head, and the lowest L1 block."""
-    async with SupernodeHarness(tmp_path).running() as supernode:
+    async with running_supernode(tmp_path) as supernode:
         status = await supernode.call("supernode_syncStatus")
         assert status["chain_ids"] == ["901", "902"] == list(status["chains"])
         assert status["current_l1"] == {"hash": "0x" + l1_ref(29).hash.hex(), "number": 29}
@@ -79,11 +65,11 @@ async def test_the_status_of_all_chains(tmp_path: Path) -> None:
 async def test_a_verified_chain_that_searches_its_start_keeps_its_safe_head(tmp_path: Path) -> None:
     """[SNO13] Another shows zeros."""
     for verified in (True, False):
-        async with SupernodeHarness(tmp_path, verified=verified).running() as supernode:
+        async with running_supernode(tmp_path, verified=verified) as supernode:
             before = await supernode.call("optimism_syncStatus", path="/901/")
             supernode.status["engine.901"].set(EngineStatus(2, None, None, None, None, None, False, False))
             node = supernode.stage.nodes["901"]
-            await until(lambda node=node: node.engine is not None and node.engine.reset == 2)  # type: ignore[misc]
+            await until(lambda node=node: node.seen.engine is not None and node.seen.engine.reset == 2)  # type: ignore[misc]
             after = await supernode.call("optimism_syncStatus", path="/901/")
             heads = [after[name]["number"] for name in ("unsafe_l2", "local_safe_l2", "safe_l2")]
             assert heads == [before["safe_l2"]["number"] * verified] * 3
@@ -97,7 +83,7 @@ async def test_after_a_start_what_was_verified_is_there_before_any_head(tmp_path
     supernode.errors = dict.fromkeys(CHAINS, None)
     heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
     supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(19).id, heads, {}, outputs)
-    async with supernode.running(awaited=False):
+    async with supernode.running():
         for path in ("/", "/901/", "/902/"):
             result = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 10), path=path)
             assert result["data"]["verified_required_l1"]["number"] == 19
@@ -106,7 +92,7 @@ async def test_after_a_start_what_was_verified_is_there_before_any_head(tmp_path
 
 async def test_super_roots(tmp_path: Path) -> None:
     """[LB7, LB10, RPC41 to RPC44]"""
-    async with SupernodeHarness(tmp_path).running() as supernode:
+    async with running_supernode(tmp_path) as supernode:
         timestamp = GENESIS_TIME + 11
         result = await supernode.call("superroot_atTimestamp", hex(timestamp))
         assert list(result["optimistic_at_timestamp"]) == ["901", "902"] == result["chain_ids"]
@@ -120,7 +106,7 @@ async def test_super_roots(tmp_path: Path) -> None:
 async def test_super_roots_that_cannot_be_told(tmp_path: Path) -> None:
     """[LB7] with op-supernode's texts."""
     branch = "build optimistic branch at {0}: failed to get optimistic"
-    async with SupernodeHarness(tmp_path).running() as supernode:
+    async with running_supernode(tmp_path) as supernode:
         early = GENESIS_TIME - 1
         text = f"{branch} block at timestamp {{0}} for chain ID 901: failed to convert timestamp to block number: "
         text = f"{text}did not reach genesis time ({GENESIS_TIME}) yet".format(early)
@@ -137,7 +123,7 @@ async def test_super_roots_that_cannot_be_told(tmp_path: Path) -> None:
 
 async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
     """[LB7] The same at the paths of the chains, where op-supernode has one before it is verified."""
-    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
+    async with running_supernode(tmp_path, verified=True) as supernode:
         activation = GENESIS_TIME + 8
         times = [hex(GENESIS_TIME + after) for after in (6, 10, 12)]
 
@@ -158,38 +144,6 @@ async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
         assert status["current_l1"]["number"] == 17
 
 
-async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
-    """[LB7, LB8, LB10] With the round's L1 block; a denied block is the optimistic one."""
-    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
-        time = GENESIS_TIME + 10
-        verdicts = Verdicts({chain: ChainVerdict(None, None, (), 0, None) for chain in CHAINS}, 0, None, time + 4)
-        supernode.status["interop"].set(verdicts)
-        await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
-        heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
-        denied = DeniedOutput(b"\x01" * 32, b"\x02" * 32, b"\x03" * 32)
-        supernode.rounds[time] = verified = RoundResponse(0, None, l1_ref(19).id, heads, {902: denied}, {})
-        result = await supernode.call("superroot_atTimestamp", hex(time))
-        roots = [(chain, chain.to_bytes(32, "big")) for chain in CHAINS]
-        assert result["data"]["super_root"] == "0x" + super_root(time, roots).hex()
-        assert result["data"]["verified_required_l1"]["number"] == 19
-        optimistic = result["optimistic_at_timestamp"]["902"]
-        assert (
-            optimistic["output"]["blockHash"] == "0x" + denied.hash.hex() and optimistic["required_l1"]["number"] == 6
-        )
-        root = output_root(denied.state_root, denied.storage_root, denied.hash)
-        assert optimistic["output_root"] == "0x" + root.hex()
-        without = {
-            "no round": msgspec.structs.replace(verified, l1=None, heads={}),
-            "another head": msgspec.structs.replace(verified, heads={**heads, 901: l2_ref(901, 4).id}),
-        }
-        for what, answer in without.items():
-            supernode.rounds[time] = answer
-            assert "data" not in await supernode.call("superroot_atTimestamp", hex(time)), what
-        supernode.rounds[time] = msgspec.structs.replace(verified, error="the interop database is damaged")
-        error = await supernode.call("superroot_atTimestamp", hex(time))
-        assert error == (-32000, "the interop database is damaged")
-
-
 async def with_round(supernode: SupernodeHarness, time: int, outputs: dict[int, HeadOutput]) -> RoundResponse:
     """Let a second and all before it be verified, with the blocks that the engines have."""
     verdicts = Verdicts({chain: ChainVerdict(None, None, (), 0, None) for chain in CHAINS}, 0, l1_ref(19).id, time)
@@ -200,12 +154,41 @@ async def with_round(supernode: SupernodeHarness, time: int, outputs: dict[int, 
     return supernode.rounds[time]
 
 
+async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
+    """[LB7, LB8, LB10, SNO10] With the round's L1 block; a denied block is the optimistic one, and there is none while
+    the engine of a chain has another block than the one that is verified."""
+    async with running_supernode(tmp_path, verified=True) as supernode:
+        time = GENESIS_TIME + 10
+        denied = DeniedOutput(b"\x01" * 32, b"\x02" * 32, b"\x03" * 32)
+        verified = msgspec.structs.replace(await with_round(supernode, time, {}), denied={902: denied})
+        supernode.rounds[time] = verified
+        result = await supernode.call("superroot_atTimestamp", hex(time))
+        roots = [(chain, chain.to_bytes(32, "big")) for chain in CHAINS]
+        assert result["data"]["super_root"] == "0x" + super_root(time, roots).hex()
+        assert result["data"]["verified_required_l1"]["number"] == 19
+        optimistic = result["optimistic_at_timestamp"]["902"]
+        assert (
+            optimistic["output"]["blockHash"] == "0x" + denied.hash.hex() and optimistic["required_l1"]["number"] == 6
+        )
+        root = output_root(denied.state_root, denied.storage_root, denied.hash)
+        assert optimistic["output_root"] == "0x" + root.hex()
+        another_head = msgspec.structs.replace(verified, heads={**verified.heads, 901: l2_ref(901, 4).id})
+        no_round = msgspec.structs.replace(verified, l1=None, heads={})
+        for answer, expected in ((another_head, [False, False, True]), (no_round, [False] * 3)):
+            supernode.rounds[time] = answer
+            calls = [supernode.call("superroot_atTimestamp", hex(time), path=path) for path in ("/", "/901/", "/902/")]
+            assert ["data" in result for result in await asyncio.gather(*calls)] == expected
+        supernode.rounds[time] = msgspec.structs.replace(verified, error="the interop database is damaged")
+        error = await supernode.call("superroot_atTimestamp", hex(time))
+        assert error == (-32000, "the interop database is damaged")
+
+
 async def test_verified_super_roots_need_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """[SNO10, LB7] One that is not known is asked of the engine; a chain that gives no answer is named."""
     monkeypatch.setattr(superroot, "PATIENCE_SECONDS", 0.3)
     time = GENESIS_TIME + 10
     outputs = {chain: HeadOutput(b"\x01" * 32, b"\x02" * 32, l1_ref(chain - 890).id) for chain in CHAINS}
-    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
+    async with running_supernode(tmp_path, verified=True) as supernode:
         verified = await with_round(supernode, time, outputs)
         supernode.errors = dict.fromkeys(CHAINS, "the execution engine is away")
         heads = {chain: l2_ref(chain, 5).hash for chain in CHAINS}
@@ -230,24 +213,9 @@ async def test_verified_super_roots_need_no_engine(tmp_path: Path, monkeypatch: 
         assert answer == (-32000, text + "its engine process does not answer")
 
 
-async def test_a_block_that_was_replaced_has_no_super_root(tmp_path: Path) -> None:
-    """[SNO10, LB7] The engine of a chain still has another block than the one that is verified."""
-    time = GENESIS_TIME + 10
-    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
-        verified = await with_round(supernode, time, {})
-        for path in ("/", "/901/", "/902/"):
-            assert "data" in await supernode.call("superroot_atTimestamp", hex(time), path=path)
-        other = {**verified.heads, 901: BlockId(5, b"\x05" * 32)}
-        supernode.rounds[time] = msgspec.structs.replace(verified, heads=other)
-        shown = [
-            await supernode.call("superroot_atTimestamp", hex(time), path=path) for path in ("/", "/901/", "/902/")
-        ]
-        assert ["data" in result for result in shown] == [False, False, True]
-
-
 async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
     """[RPC92] What concerns all chains stands once."""
-    async with SupernodeHarness(tmp_path).running() as supernode:
+    async with running_supernode(tmp_path) as supernode:
         for path in ("/readyz", "/901/readyz", "/902/readyz"):
             assert (await supernode.get(path))[0] == 200, path
         supernode.status["engine.902"].set(Health((Problem(Code.ENGINE_UNREACHABLE, "", "away"),)))
@@ -266,7 +234,7 @@ async def test_a_chain_that_is_set_aside_is_not_ready(tmp_path: Path) -> None:
     """[SNO11, LIF34]"""
     aside = ChainAside("902", "CRASH-LOOP", "process engine.902 died 6 times", 1.0, 16.0)
     (tmp_path / "aside.json").write_bytes(msgspec.json.encode([aside]))
-    async with SupernodeHarness(tmp_path).running() as supernode:
+    async with running_supernode(tmp_path) as supernode:
         status, text = await supernode.get("/readyz")
         reason = "supervisor: CHAIN-ASIDE: process engine.902 died 6 times (CRASH-LOOP)"
         assert (status, orjson.loads(text)["reasons"]) == (503, [f"chain 902: {reason}"])
@@ -275,7 +243,7 @@ async def test_a_chain_that_is_set_aside_is_not_ready(tmp_path: Path) -> None:
 
 async def test_metrics_have_the_chain(tmp_path: Path) -> None:
     """[LIF33] Of what the rpc process says of each chain."""
-    async with SupernodeHarness(tmp_path, metrics_enabled=True).running() as supernode:
+    async with running_supernode(tmp_path, metrics_enabled=True) as supernode:
         for task in supernode.stage.periodic_tasks:
             if task.name == "status metrics":
                 await task.step()
@@ -289,7 +257,7 @@ async def test_a_chain_shows_its_own_processes_and_the_shared_ones(tmp_path: Pat
     entries = [ProcessEntry("supervisor", 0, 1, 1, 1.0, 1), ProcessEntry("l1", 0, 2, 1, 1.0, 1)]
     entries += [ProcessEntry("engine", 0, chain, 1, 1.0, 1, str(chain)) for chain in CHAINS]
     (tmp_path / "processes.json").write_bytes(msgspec.json.encode(entries))
-    async with SupernodeHarness(tmp_path, processes_file=str(tmp_path / "processes.json")).running() as supernode:
+    async with running_supernode(tmp_path, processes_file=str(tmp_path / "processes.json")) as supernode:
         for chain in CHAINS:
             processes = orjson.loads((await supernode.get(f"/{chain}/status.json"))[1])["processes"]
             assert [(item["name"], item["pid"]) for item in processes] == [

@@ -1,7 +1,6 @@
 """Rates, recent drops and waits. Progress lines from statuses and times [LOG7 to LOG10]."""
 
 import itertools
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -99,8 +98,9 @@ STEP = int(STEP_SECONDS)
 
 
 def test_one_sample_each_step_for_an_hour() -> None:
-    """[RPC95]"""
+    """[RPC95] A clock that is set back begins again."""
     history = HeadHistory()
+    assert history.columns().time == []
     for second in range(0, 2 * int(KEPT_SECONDS), 5):
         heads = HeadsStatus(BlockStatus(7, "0x", 1, 0.5 + second), None, None)
         history.add(msgspec.structs.replace(UNKNOWN, time=1000.7 + second, heads=heads))
@@ -109,12 +109,7 @@ def test_one_sample_each_step_for_an_hour() -> None:
     assert result.time == [1000 + second for second in range(int(KEPT_SECONDS), 2 * int(KEPT_SECONDS), STEP)]
     assert result.unsafe[0] == KEPT_SECONDS + 0.5
     assert set(result.safe) == set(result.finalized) == set(result.l1_head) == {None}
-
-
-def test_a_clock_that_is_set_back_begins_again() -> None:
-    history = HeadHistory()
-    assert history.columns().time == []
-    for time in (1000.0, 1010.0, 500.0, 505.0, 510.0):
+    for time in (500.0, 505.0, 510.0):
         history.add(msgspec.structs.replace(UNKNOWN, time=time))
     assert history.columns().time == [500, 510]
 
@@ -233,32 +228,6 @@ def test_a_short_sync_is_not_announced() -> None:
     assert messages[-1] == "synced" and "caught up" not in messages
 
 
-def test_the_state_changes_only_after_a_while() -> None:
-    node = Node()
-    node.run(TIP, 6)
-    behind = snapshot(900, 50, 63)
-    assert [line.message for line in node.run(behind, 4) + node.run(TIP, 1) + node.run(behind, 4)] == ["synced"]
-    assert node.run(TIP, 1) == []
-    assert [line.message for line in node.run(behind, 7)] == ["syncing"]
-    # Between the two limits a state stays as it is.
-    between = snapshot(900, 50, 58)
-    assert {line.message for line in node.run(between, 60)} == {"syncing"}
-    node.run(TIP, 20)
-    assert {line.message for line in node.run(between, 60)} == {"synced"}
-
-
-def test_what_is_below_the_head_on_purpose_does_not_count() -> None:
-    """With `verifier.l1-confs` derivation is idle below the head."""
-    node = Node()
-    node.run(snapshot(900, 30, 50, idle=True), 20)
-    for head in range(51, 80):
-        assert all(line.message == "synced" for line in node.run(snapshot(900, head - 21, head), 1))
-        assert all(line.message == "synced" for line in node.run(snapshot(900, head - 20, head, idle=True), 11))
-    # The L1 head leaps while derivation has not said yet that it is no longer idle.
-    node.run(snapshot(900, 59, 400, idle=True), 1)
-    assert "syncing" in [line.message for line in node.run(snapshot(900, 60, 400), 10)]
-
-
 AWAY = UnreadyReason("blobs", Problem(None, "", "away"))
 SYNCS = UnreadyReason("engine", Problem(None, EL_SYNC, "the execution engine syncs to block 77"))
 
@@ -319,11 +288,11 @@ SEEN = st.builds(
 ) | st.just(NOTHING)
 
 
-def etas(lines: list[tuple[float, Line]]) -> Iterator[str]:
-    return (str(line.fields["eta"]) for _, line in lines if "eta" in line.fields)
+def test_a_day_at_the_tip_has_less_than_8000_lines() -> None:
+    assert 86_400 / LINE_SECONDS < 0.92 * 8000, "the rest is for changes, and for other processes"
 
 
-@settings(deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(SEEN, st.integers(1, 30)), max_size=10))
 def test_lines_are_bounded_and_no_eta_is_negative(seen: list[tuple[Snapshot, int]]) -> None:
     node = Node()
@@ -334,5 +303,5 @@ def test_lines_are_bounded_and_no_eta_is_negative(seen: list[tuple[Snapshot, int
     changes = sum(first != second for first, second in itertools.pairwise(messages))
     # `caught up` stands for the change to `synced`, and makes another one of the first `synced`.
     assert changes - messages.count("caught up") <= node.now / HOLD_SECONDS
-    assert all("-" not in eta for eta in etas(node.lines))
+    assert all("-" not in str(line.fields.get("eta")) for _, line in node.lines)
     assert all(msgspec.json.encode(typed(line)) for _, line in node.lines)

@@ -15,6 +15,8 @@ from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, loa
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.node_status import BlockStatus, DerivationProgress, HeadsStatus, L1Status, State
 from rollup_node.stages.rpc.status.readiness import (
+    BEHIND_BLOCKS,
+    CAUGHT_UP_BLOCKS,
     HOLD_SECONDS,
     SLOW_SECONDS,
     L1Lag,
@@ -41,12 +43,9 @@ def block(number: int, age: float = 0.0) -> BlockStatus:
     return BlockStatus(number, "0x", 0, age)
 
 
-def test_nothing_is_wrong() -> None:
-    assert process_faults({"l1": ()}, AGES, L1, ENGINE) == []
-
-
 @pytest.mark.sign("PROCESS-SILENT", readyz=True)
 def test_each_fault() -> None:
+    assert process_faults({"l1": ()}, AGES, L1, ENGINE) == []
     assert process_faults({"l1": (AWAY,)}, AGES, L1, ENGINE) == [UnreadyReason("l1", AWAY)]
     silent = ["l1: no status received yet", "engine: PROCESS-SILENT: no status for 3.5 s"]
     assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == silent
@@ -82,15 +81,13 @@ def test_reasons_of_lag_have_numbers() -> None:
     )
 
 
-@pytest.mark.parametrize(("values", "seconds"), [([], None), (["0"], 0.0), (["30"], 30.0), (["2.5"], 2.5)])
-def test_the_lag_of_a_request(values: list[str], seconds: float | None) -> None:
-    assert read_lag(values) == seconds
-
-
-@pytest.mark.parametrize("values", [[""], ["x"], ["-1"], ["1e3"], ["nan"], ["1", "2"], ["9" * 400], ["٣"], ["5\n"]])
-def test_a_wrong_lag_is_named(values: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"\Alag must be one number of seconds, such as 30 or 2\.5, not '.{0,83}'\Z"):
-        read_lag(values)
+def test_the_lag_of_a_request() -> None:
+    assert [read_lag(values) for values in ([], ["0"], ["30"], ["2.5"])] == [None, 0.0, 30.0, 2.5]
+    for values in ([""], ["x"], ["-1"], ["1e3"], ["nan"], ["1", "2"], ["9" * 400], ["٣"], ["5\n"]):
+        with pytest.raises(
+            ValueError, match=r"\Alag must be one number of seconds, such as 30 or 2\.5, not '.{0,83}'\Z"
+        ):
+            read_lag(values)
 
 
 TIME = 1796918401
@@ -156,6 +153,19 @@ def test_a_state_applies_since_it_was_first_seen() -> None:
     assert [node.step(faults, 0, second) for second in (20.5, 22.0, 19.9 + HOLD_SECONDS)] == [State.SYNCED] * 3
     assert node.step(faults, 0, 20.0 + HOLD_SECONDS) is State.WAITING
     assert node.since == 20.5
+
+
+def test_between_the_two_limits_a_state_stays_as_it_is() -> None:
+    for began, behind, expected in (
+        (0, BEHIND_BLOCKS, State.SYNCED),
+        (0, BEHIND_BLOCKS + 1, State.SYNCING),
+        (99, CAUGHT_UP_BLOCKS + 1, State.SYNCING),
+        (99, CAUGHT_UP_BLOCKS, State.SYNCED),
+    ):
+        node = NodeState(derives=True)
+        for second in range(20):
+            state = node.step((), began if second < 2 else behind, float(second))
+        assert state is expected
 
 
 def test_an_el_sync_is_one_with_and_without_progress() -> None:

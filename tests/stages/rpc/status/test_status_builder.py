@@ -241,6 +241,8 @@ def test_the_sentence_is_of_what_applies_while_the_state_is_held() -> None:
     ]
 
 
+@pytest.mark.option("rpc.ready-l1-lag", "rpc.ready-safe-age", "rpc.ready-unsafe-age")
+@pytest.mark.condition("C12")
 def test_readiness_follows_the_limits() -> None:
     """[RPC92]"""
     assert StatusBuilder(config(12)).build(seen(88, 100), 0.0, 1205.0).ready
