@@ -4,11 +4,14 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
-from rollup_node.stages.interop.process.database import InteropDatabase
+from rollup_node.stages.interop.process.database import MAX_PENDING, InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.stage import InteropStage
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import StoreState
@@ -120,6 +123,19 @@ async def test_a_database_that_fails_is_said(node: Node) -> None:
     node.stage._database.store._connection.execute("update blocks set crc = 0")
     (answer,) = await ask(node, last)
     assert answer.error is not None and "not what was written" in answer.error and answer.heads == {}
+
+
+async def test_requests_are_answered_once_and_in_order_up_to_a_bound(tmp_path: Path) -> None:
+    sent: list[int] = []
+    bus: Any = SimpleNamespace(
+        serve=lambda channel, handler: SimpleNamespace(send=lambda client, response: sent.append(response.id))
+    )
+    server = RoundServer(bus, CONFIG, database := InteropDatabase(str(tmp_path / "interop"), CONFIG))
+    for number in (1, 1, *range(2, MAX_PENDING + 2)):
+        server._take(ProcessId(3, 1), RoundRequest(number, GENESIS_TIME))
+    await server.task.step()
+    assert sent == [*range(1, MAX_PENDING + 1)]
+    await database.close(5.0)
 
 
 LEVEL = dependency_set(member(1), member(2), activation=GENESIS_TIME)
