@@ -116,7 +116,7 @@ def blob_content(blob_hash: Hash, blob: bytes) -> BlobContent:
         return BlobContent(blob_hash, None, error.rule)
 
 
-BLOB_SIZE = 131_072
+BLOB_SIZE = kzg.BLOB_SIZE
 MAX_DATA = 130_044
 VERSION = 0
 

@@ -54,7 +54,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
     """Return what holds the round of a time in seconds; None where chains just have not got their blocks yet."""
     subject = "L1" if wait.chain_id is None else _name(wait.chain_id)
-    text = f"{wait.reason.text} ({wait.detail})" if wait.detail else wait.reason.text
+    text = f"{wait.reason.value} ({wait.detail})" if wait.detail else wait.reason.value
     if (code := CODES.get(wait.reason)) is not None:
         return Obstacle(code, subject, text)
     if wait.reason is WaitReason.L1_UNSETTLED:

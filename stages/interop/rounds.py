@@ -20,18 +20,15 @@ NO_L1_BLOCK = BlockId(0, ZERO_HASH)
 
 
 class WaitReason(Enum):
-    """Why a round is repeated: the rule, and what it says of the chain or of L1."""
+    """Why a round is repeated: what it says of the chain or of L1 [VR3, VR4, VR10, VR11, VR13, VR14]."""
 
-    NOT_READY = ("VR3", "it has no safe block of that time yet")
-    NO_HISTORY = ("VR3", "its safe head database does not know with which L1 block the block became safe")
-    L1_UNSETTLED = ("VR4", "an L1 block of its safe head is not on L1's chain now")
-    L1_FINAL = ("VR13", "L1 has left a block that it had finalized")
-    DIVERGED = ("VR11", "its block does not follow the verified one, though L1 is the same")
-    NO_LOGS = ("VR10", "logs of it are needed that are not known")
-    OLDER = ("VR14", "it has finalized a block after the last round: the interop database is an older copy")
-
-    def __init__(self, rule: str, text: str) -> None:
-        self.rule, self.text = rule, text
+    NOT_READY = "it has no safe block of that time yet"
+    NO_HISTORY = "its safe head database does not know with which L1 block the block became safe"
+    L1_UNSETTLED = "an L1 block of its safe head is not on L1's chain now"
+    L1_FINAL = "L1 has left a block that it had finalized"
+    DIVERGED = "its block does not follow the verified one, though L1 is the same"
+    NO_LOGS = "logs of it are needed that are not known"
+    OLDER = "it has finalized a block after the last round: the interop database is an older copy"
 
 
 class ChainBlock(msgspec.Struct, frozen=True):

@@ -43,8 +43,7 @@ class HeadTracker:
 
     def links(self, ref: L1BlockRef) -> bool:
         """Whether a block is one of the recent heads, or builds on one, so that it is on the same chain."""
-        parent = self._recent.get(ref.number - 1)
-        return self._is_ancestor(ref) or (parent is not None and parent.hash == ref.parent_hash)
+        return self._is_ancestor(ref) or self._has_parent(ref)
 
     def update_head(self, ref: L1BlockRef) -> HeadChange:
         """Take a polled head.
@@ -65,8 +64,7 @@ class HeadTracker:
         self._times_behind = 0
         change = self._classify(ref)
         if head is not None and change is HeadChange.REORGED:
-            links = (parent := self._recent.get(ref.number - 1)) is not None and parent.hash == ref.parent_hash
-            self.reorg_depth = max(1, head.number - ref.number + (1 if links or self._is_ancestor(ref) else 2))
+            self.reorg_depth = max(1, head.number - ref.number + (1 if self.links(ref) else 2))
         self._push(ref)
         self.head = ref
         return change
@@ -101,6 +99,10 @@ class HeadTracker:
         recent = self._recent.get(ref.number)
         return recent is not None and recent.hash == ref.hash
 
+    def _has_parent(self, ref: L1BlockRef) -> bool:
+        parent = self._recent.get(ref.number - 1)
+        return parent is not None and parent.hash == ref.parent_hash
+
     def _classify(self, ref: L1BlockRef) -> HeadChange:
         if self.head is None or ref.number > self.head.number + 1:
             return HeadChange.ADVANCED
@@ -110,8 +112,7 @@ class HeadTracker:
 
     def _push(self, ref: L1BlockRef) -> None:
         """Add the new head and keep only the recent heads that it builds on."""
-        parent = self._recent.get(ref.number - 1)
-        if parent is None or parent.hash != ref.parent_hash:
+        if not self._has_parent(ref):
             self._recent.clear()
         for number in [number for number in self._recent if number >= ref.number]:
             del self._recent[number]

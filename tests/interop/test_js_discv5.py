@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall, OutgoingPacket
+from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry, parse_enr
 from tests.support.foreign.js_peers import JsError, JsPeer, js_peer, js_program
 from tests.support.p2p.discv5_nodes import seeded
@@ -156,12 +156,3 @@ def their_endpoint(theirs: JsPeer) -> Endpoint:
     endpoint = their_record(theirs).udp(4)
     assert isinstance(endpoint, Endpoint) and endpoint.ip == parse_ip(own_address())
     return endpoint
-
-
-async def test_garbage_from_our_address_does_not_end_the_session() -> None:
-    async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
-        await until(lambda: ours.discovered)
-        for size in (10, 63, 200, 1280):
-            ours.node.calls.outbox.append(OutgoingPacket(bytes(size), their_endpoint(theirs)))
-        ours.flush()
-        await theirs.call("ping", record=ours.enr.text)

@@ -149,11 +149,3 @@ async def test_either_end_disconnects() -> None:
         both.ours.disconnect(both.peer, PeerDropReason.BY_OPERATOR)
         await both.theirs.event("peer:disconnect", by(peer=both.our_text))
         assert await both.theirs.call("connections") == []
-
-
-async def test_an_unexpected_identity_is_rejected() -> None:
-    async with pair() as both:
-        address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
-        stranger = RecordingHost(9)
-        with pytest.raises(Exception, match="the remote end is"):
-            await both.ours.connect(stranger.peer_id, [address])

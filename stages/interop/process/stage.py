@@ -228,8 +228,9 @@ class InteropStage(Stage):
         self._meet(None)
 
     async def _carry_out(self, change: InvalidateHeads | Rewind) -> None:
-        """Write a decision, then tell the chains [VR6]."""
-        await self._write(change)
+        """Write a decision, which is delivered next [VR6]."""
+        self._state = await self._database.run(lambda store: store.write(change))
+        self._transition, self._denied = await self._database.run(_decisions)
         match change:
             case InvalidateHeads(timestamp=timestamp, heads=heads):
                 self._count("invalidate")
@@ -247,10 +248,7 @@ class InteropStage(Stage):
 
     async def _write(self, *changes: Change) -> None:
         self._state = await self._database.run(lambda store: store.write(*changes))
-        if isinstance(changes[-1], InvalidateHeads | Rewind):
-            self._transition, self._denied = await self._database.run(_decisions)
-        else:
-            self._publish()
+        self._publish()
 
     async def _deliver(self, deliver: Deliver) -> float:
         """Publish the pending transition, and look whether its chains have carried it out [VR6, IV4, RA1]."""

@@ -63,19 +63,14 @@ class ExecutionPayloadHeader(msgspec.Struct, frozen=True):
     excess_blob_gas: int | None = None
 
     @property
-    def leaves(self) -> list[Root]:
-        """The roots of its fields."""
-        return [*self._leaves()]
-
-    @property
     def root(self) -> Root:
         """The root, which is that of the payload."""
-        return merkle_root(self.leaves)
+        return merkle_root([*self._leaves()])
 
     @property
     def block_hash_branch(self) -> Branch:
         """The branch of the block hash up to the root of this header."""
-        nodes, index, zero, branch = self.leaves, BLOCK_HASH_FIELD, ZERO_ROOT, []
+        nodes, index, zero, branch = [*self._leaves()], BLOCK_HASH_FIELD, ZERO_ROOT, []
         while len(nodes) > 1:
             nodes += [zero] * (len(nodes) % 2)
             branch.append(nodes[index ^ 1])
@@ -84,6 +79,7 @@ class ExecutionPayloadHeader(msgspec.Struct, frozen=True):
         return tuple(branch)
 
     def _leaves(self) -> Iterator[Root]:
+        """Yield the roots of its fields."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, int):

@@ -17,12 +17,11 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
-from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HeaderJson
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.mpt import AccountProof
@@ -37,7 +36,6 @@ RPC = "l1"
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _BLOCK_BY_HASH = "eth_getBlockByHash"
 _NULL = msgspec.Raw(b"null")
-_HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", HeaderJson | None, None), ("error", Any, None)])
 
 
 class OtherChainError(EndpointError):
@@ -396,10 +394,7 @@ def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:
 
 def header_json_in(body: bytes, limit: AnswerLimit) -> Any:
     """Return the header in a response with a full block; None if it has none. Raises InvalidDataError."""
-    try:
-        return _header_members(decode_json(body, _HeaderAnswer, limit.values).result)
-    except MalformedJsonError as error:
-        raise InvalidDataError(str(error)) from None
+    return _header_members(parse_result(body, limit, HeaderJson))
 
 
 def _header_members(header: Any) -> dict[str, Any] | None:

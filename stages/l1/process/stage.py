@@ -1,5 +1,6 @@
 """The l1 process: polls the heads, and fetches, verifies and sends the blocks that derivation and engine request."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from functools import partial
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.http.jsonrpc import carries_notifications
-from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
 from rollup_node.stages.io.task import LATE_SECONDS, PacedPublisher, PeriodicTask, Stage
@@ -17,14 +18,13 @@ from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped, memory_of
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
-from rollup_node.stages.l1.process.block_gate import BlockGate
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.proof_poller import ProofPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
-from rollup_node.stages.l1.proof import Proof
+from rollup_node.stages.l1.proof import HIDE_SECONDS, Standing
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
@@ -37,6 +37,8 @@ IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
 GONE_SECONDS = 5.0
 """A client that cannot be sent anything for so long is forgotten until it asks again: its process does not run."""
+MAX_SERVED = 4096
+"""L1 blocks of which it is known where they are from."""
 BLOCKS = "blocks"
 DERIVATION = "l1.blocks"
 """The channel of derivation; the engine reads origins on the other."""
@@ -97,7 +99,10 @@ class L1Stage(Stage):
         )
         self._prover = self._new_prover(meter)
         self._proof = None if self._prover is None else self._prover.proof
-        self._gate = None if self._proof is None else self._new_gate(self._proof)
+        if self._proof is not None:
+            self._proof.on_hidden = self._on_hidden
+        self._served: dict[int, L1Endpoint] = {}
+        self._forgers = RepeatedWarnings(log)
         refs = PeriodicTask("references", self._step_refs)
         self._refs = self.new_refs(config, self._endpoints, refs.wake.set, self._proof)
         self._checks = EndpointChecks(self._endpoints, self._tracker, config, self.publish_health)
@@ -116,9 +121,6 @@ class L1Stage(Stage):
         return ProofPoller(
             self._config.checkpoint, rollups, self._endpoints, self._tracker, self._poller, meter, on_proven
         )
-
-    def _new_gate(self, proof: Proof) -> BlockGate:
-        return BlockGate(proof, self._endpoints, self._window, self._publish_heads, self._blocks.wake.set)
 
     def _pollers(self) -> list[PeriodicTask]:
         tasks: list[PeriodicTask] = []
@@ -275,7 +277,7 @@ class L1Stage(Stage):
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=str(error))
             self._window.failed(fetch, error, now)
-        elif self._gate is not None and (forged := self._gate.forged(blocks[0].ref, endpoint)) is not None:
+        elif (forged := self._forged(blocks[0].ref, endpoint)) is not None:
             self._window.failed(fetch, Problem(Code.L1_UNPROVEN, "", forged), now)
             return False
         elif self._window.fetched(fetch, blocks, memory_of(blocks), now):
@@ -288,16 +290,71 @@ class L1Stage(Stage):
         """Send a client its requested blocks that are cached; False if its queue is full or it is gone."""
         blocks = partial(self._window.get, rollup=client.rollup)
         for block in client.subscription.to_send(blocks, self._head_number()):
-            if self._gate is not None and not self._gate.admits(block.ref, client.derivation):
+            if not self._admits(block.ref, client.derivation):
                 return True
             if not client.server.send(client.process, L1BlockResponse(block)):
                 client.unreachable_since = client.unreachable_since or time.monotonic()
                 return False
             client.unreachable_since = None
             client.subscription.sent(block, time.monotonic())
-            if self._gate is not None and client.derivation is not None:
-                self._gate.sent(block.ref, client.derivation)
+            if client.derivation is not None:
+                self._sent(block.ref, client.derivation)
         return True
+
+    # --- where heads are proven, no block is let out that is not, or will be [LCP15 to LCP18] -------------------------
+
+    def _forged(self, ref: L1BlockRef, endpoint: L1Endpoint | None) -> str | None:
+        """Return why a fetched block is forged, for which its endpoint is set aside; None if it may be good."""
+        if self._proof is None:
+            return None
+        if endpoint is not None:
+            self._served[ref.number] = endpoint
+            if len(self._served) > MAX_SERVED:
+                self._served = {number: by for number, by in self._served.items() if self._window.get(number)}
+        if self._proof.standing(ref.number, ref.hash) is not Standing.FORGED:
+            return None
+        text = f"its L1 block {ref} is not the one that the proven head links to"
+        self._blame(ref.number, text)
+        return text
+
+    def _admits(self, ref: L1BlockRef, derivation: int | None) -> bool:
+        """Whether a client may have a cached block now; a forged one is dropped, so that it is fetched again.
+
+        `derivation` is the L2 chain id of that client, None for another client."""
+        if self._proof is None:
+            return True
+        standing = self._proof.admits(ref, derivation)
+        if standing is Standing.FORGED:
+            self._forged(ref, None)
+            self._window.drop(ref.number)
+            self._blocks.wake.set()
+        return standing in (Standing.PROVEN, Standing.FAR)
+
+    def _sent(self, ref: L1BlockRef, derivation: int) -> None:
+        """Take a block that a derivation was sent, which resets itself if the one before is not its parent."""
+        if self._proof is None:
+            return
+        was_shown = self._proof.shows_finality
+        if not self._proof.sent(ref, derivation):
+            text = f"its L1 block {ref.number - 1}, used unproven, is not the parent of {ref}"
+            log.warn("a catch-up does not link to the proven L1 block", code=Code.L1_UNPROVEN.text, block=ref)
+            self._blame(ref.number - 1, text)
+            self._window.drop(ref.number - 1)
+        if self._proof.shows_finality != was_shown:
+            self._publish_heads()
+
+    def _blame(self, number: int, text: str) -> None:
+        """Set aside the endpoint that a block is from, if it is known."""
+        endpoint = self._served.get(number)
+        if endpoint is not None:
+            title = "an L1 endpoint has a block that is not proven"
+            self._forgers.warn(endpoint.name, title, code=Code.L1_UNPROVEN.text, endpoint=endpoint.name, reason=text)
+            self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
+
+    def _on_hidden(self) -> None:
+        """Hide finality before an unproven block is used; the block follows after the pause."""
+        self._publish_heads()
+        asyncio.get_running_loop().call_later(HIDE_SECONDS, self._blocks.wake.set)
 
     def publish_health(self) -> None:
         """Publish the problems of the periodic tasks, of finality, and of the blocks that clients wait for."""

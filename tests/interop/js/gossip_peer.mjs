@@ -74,7 +74,7 @@ export async function start (options, send) {
     data: base64(msg.data)
   }))
 
-  // Numbers of blocks with the answer to a request for them, and whether it is broken off after that.
+  // Numbers of blocks with the answer to a request for them.
   const answers = new Map()
 
   for (const protocol of options.sync ?? []) {
@@ -82,9 +82,7 @@ export async function start (options, send) {
       const request = await readAll(stream)
       const number = Number(request.readBigUInt64LE())
       send({ event: 'request', peer: String(connection.remotePeer), protocol, number, size: request.length })
-      const { data, broken } = answers.get(number) ?? { data: Buffer.from([1]), broken: false }
-      await (broken ? stream.send(data) : sendAll(stream, data))
-      if (broken) stream.abort(new Error('broken off'))
+      await sendAll(stream, answers.get(number) ?? Buffer.from([1]))
     })
   }
 
@@ -109,10 +107,6 @@ export async function start (options, send) {
       const { recipients } = await pubsub.publish(topic, fromBase64(data))
       return recipients.map(String)
     },
-    // Sends IHAVE for messages that may not exist.
-    async ihave ({ peer, topic, ids }) {
-      pubsub.pushGossip(peer, { topicID: topic, messageIDs: ids.map(id => Buffer.from(id, 'hex')) })
-    },
     async state ({ topic }) {
       const peers = pubsub.getPeers().map(String)
       return {
@@ -122,8 +116,8 @@ export async function start (options, send) {
         protocols: Object.fromEntries(peers.map(peer => [peer, pubsub.streamsOutbound.get(peer)?.protocol]))
       }
     },
-    async answer ({ number, data, broken }) {
-      answers.set(number, { data: fromBase64(data), broken })
+    async answer ({ number, data }) {
+      answers.set(number, fromBase64(data))
     },
     // One exchange of the sync protocol: the raw answer, and its block decompressed if there is one.
     async request ({ peer, protocol, data }) {

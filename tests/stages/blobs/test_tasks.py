@@ -25,7 +25,7 @@ from tests.support.servers.fake_beacon import KnownBlob
 
 KnownBlobs = tuple[KnownBlob, ...]
 
-pytestmark = pytest.mark.usefixtures("library")
+both_libraries = pytest.mark.usefixtures("library")
 
 NOT_CANONICAL = b"\xff" * kzg.BLOB_SIZE
 
@@ -51,6 +51,7 @@ def proven(small_blobs: KnownBlobs) -> list[OfferedBlob]:
     return [OfferedBlob(known.blob, known.commitment, known.proof) for known in small_blobs]
 
 
+@both_libraries
 def test_by_proofs(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     assert check(small_blobs, proven, small_blobs).problems == ()
 
@@ -65,6 +66,7 @@ def test_without_commitments(small_blobs: KnownBlobs) -> None:
     assert check(small_blobs[:2], bare, small_blobs[:2]).problems == ()
 
 
+@both_libraries
 def test_blobs_paired_with_each_others_commitments_are_found(small_blobs: KnownBlobs) -> None:
     crossed = [
         OfferedBlob(small_blobs[1].blob, small_blobs[0].commitment, None),
@@ -74,6 +76,7 @@ def test_blobs_paired_with_each_others_commitments_are_found(small_blobs: KnownB
 
 
 @pytest.mark.fault("F17")
+@both_libraries
 def test_a_bad_blob_is_reported_and_the_others_are_found(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     for has_proofs in (True, False):
         offered = [OfferedBlob(item.blob, item.commitment, item.proof if has_proofs else None) for item in proven[:3]]
@@ -83,6 +86,7 @@ def test_a_bad_blob_is_reported_and_the_others_are_found(small_blobs: KnownBlobs
         assert verified.problems == (f"a blob has the hash 0x{wrong.hex()}, which was not requested",)
 
 
+@both_libraries
 def test_a_right_blob_with_a_wrong_proof_is_taken(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     offered = [OfferedBlob(proven[0].blob, proven[0].commitment, proven[1].proof)]
     assert check([small_blobs[0]], offered, [small_blobs[0]]).problems == ()

@@ -129,12 +129,6 @@ def test_without_a_round_nothing_is_verified() -> None:
     assert [verdict.verified for verdict in result.chains.values()] == [None, None]
 
 
-def test_a_chain_that_joins_is_verified_once_its_logs_are_read() -> None:
-    """[VR10]"""
-    assert told(msgspec.structs.replace(STATE, tips={1: TIPS[1], 2: block(49, 1098).id}), 2).verified is None
-    assert told(msgspec.structs.replace(STATE, tips={1: TIPS[1]}), 2).verified is None
-
-
 def test_the_chain_of_a_denied_block_goes_back_to_its_parent() -> None:
     """[IV3]: the hash is zero where the parent was never stored."""
     pending = InvalidateHeads(1101, L1, (InvalidHead(1, block(101, 1101).id, b"", b"", ""),))

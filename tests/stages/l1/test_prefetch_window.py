@@ -54,13 +54,6 @@ def test_blocks_that_clients_wait_for_come_first() -> None:
     assert numbers(window().plan([BlockRange(10, 20), BlockRange(100, 101)], 5, 0.0)) == [10, 100, 11, 101, 12]
 
 
-def test_nothing_is_fetched_twice() -> None:
-    w = window()
-    assert numbers(w.plan([BlockRange(10, 12)], 2, 0.0)) == [10, 11]
-    assert numbers(w.plan([BlockRange(10, 12)], 9, 0.0)) == [12]
-    assert w.plan([BlockRange(10, 12)], 9, 0.0) == []
-
-
 def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> None:
     w, chain, now = window(), FakeL1Chain(30), 0.0
     pauses = []
@@ -102,15 +95,6 @@ def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
     assert fill(w, chain, wanted, now) == list(range(11, 41))
 
 
-def test_the_failure_of_an_unwanted_block_is_dropped() -> None:
-    w = window()
-    (fetch,) = w.plan([BlockRange(10, 10)], 9, 0.0)
-    w.failed(fetch, REFUSED, 0.0)
-    w.plan([BlockRange(11, 11)], 0, 0.0)
-    assert w.failure(10) is None
-    assert w.next_retry(0.0) is None
-
-
 def test_a_block_that_l1_did_not_have_is_fetched_again_after_the_next_head() -> None:
     w, chain = window(), FakeL1Chain(11)
     (fetch,) = w.plan([BlockRange(10, 10)], 9, 0.0)
@@ -118,14 +102,6 @@ def test_a_block_that_l1_did_not_have_is_fetched_again_after_the_next_head() -> 
     assert w.plan([BlockRange(10, 10)], 9, 0.0) == []
     w.update_head(chain.ref(chain.head), False, -1)
     assert numbers(w.plan([BlockRange(10, 10)], 9, 0.0)) == [10]
-
-
-def test_prefetching_stops_at_half_of_the_bytes_but_waited_for_blocks_are_fetched() -> None:
-    w, chain = window(max_bytes=10 * SIZE), FakeL1Chain(100)
-    assert fill(w, chain, BlockRange(10, 90))[:6] == [10, 11, 12, 13, 14, 15]
-    assert len(w) < 16
-    assert numbers(w.plan([BlockRange(50, 90)], 9, 0.0))[0] == 50
-    assert w.bytes == len(w) * SIZE
 
 
 def test_a_client_that_takes_nothing_does_not_keep_others_from_prefetching() -> None:
@@ -211,24 +187,6 @@ def test_finalized_blocks_stay_verified() -> None:
     assert w.update_head(chain.ref(chain.head), True, 60)
     assert w.get(60) is not None
     assert w.get(61) is None
-
-
-def test_a_head_that_links_changes_nothing() -> None:
-    w, chain = window(), FakeL1Chain(20)
-    fill(w, chain, BlockRange(10, 19))
-    chain.extend(1)
-    assert not w.update_head(chain.ref(chain.head), False, -1)
-    assert not w.update_head(chain.ref(chain.head), True, -1)
-    assert len(w) == 10
-
-
-def test_a_lower_head_drops_the_blocks_above_it() -> None:
-    w, chain = window(), FakeL1Chain(20)
-    fill(w, chain, BlockRange(10, 19))
-    chain.reorg(depth=5, length=1)
-    assert chain.head == 15
-    w.update_head(chain.ref(chain.head), True, -1)
-    assert all(w.get(n) is None for n in range(16, 20))
 
 
 def test_the_block_of_a_fetch_from_before_a_reorg_is_unverified() -> None:
@@ -347,23 +305,6 @@ def test_the_most_urgent_block_goes_alone_where_others_have_a_request(
     fetches: int, requests: int, expected: list[int]
 ) -> None:
     assert sizes(grouped([Fetch(number, 0) for number in range(fetches)], requests)) == expected
-
-
-@given(st.integers(0, 100), st.integers(1, 20))
-def test_every_fetch_is_in_one_request_and_none_is_too_many(count: int, requests: int) -> None:
-    fetches = [Fetch(number, 0) for number in range(count)]
-    groups = grouped(fetches, requests)
-    assert [fetch for group in groups for fetch in group] == fetches
-    assert len(groups) <= requests and all(groups)
-
-
-def test_a_discarded_block_is_fetched_again() -> None:
-    """[LCP15] It is not on the proven chain; its neighbours stay."""
-    chain, target = FakeL1Chain(20), window()
-    fill(target, chain, BlockRange(5, 9))
-    target.drop(7)
-    assert target.get(7) is None and target.get(8) is not None and target.bytes == 4 * SIZE
-    assert fill(target, chain, BlockRange(5, 9)) == [7]
 
 
 def settled(most: int, size: int) -> HeldAnswers:

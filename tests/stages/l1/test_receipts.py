@@ -51,20 +51,6 @@ def test_all_forms_give_the_same_logs(recording: Recording, block: VerifiedBlock
     assert logs_of(raw, block, l1_filter).deposits == (deposit,)
 
 
-def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter) -> None:
-    verified = 0
-    for item in recording.by_number.values():
-        if item.transactions is None or item.receipts is None:
-            continue
-        verified_block = verify_json(item.block(True), item.number, False, l1_filter)
-        hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in item.transactions_json)
-        block = VerifiedBlock(verified_block.header, ((),), verified_block.receipts_root, True, hashes, 30_000_000)
-        logs = logs_of(item.receipts_json(), block, l1_filter).deposits
-        assert len(logs) == (1 if item.number in (BLOCK, 6_582_952) else 0)
-        verified += 1
-    assert verified == 57
-
-
 Change = Callable[[Json], None]
 
 

@@ -89,7 +89,7 @@ def test_memory_holds_the_objects_of_one_receipt(response_body: ResponseBody) ->
     """Anybody may fill an L1 block with empty logs, whose JSON is 90 times as long as what they are on the chain."""
     header = L1Header(b"\x11" * 32, 20_000_000, bytes(32), 1, bytes(32), 1, 0, bytes(32))
     hashes = tuple(bytes([index]) * 32 for index in range(8))
-    receipts = [_full_of_empty_logs(header, index, item, 2_000) for index, item in enumerate(hashes)]
+    receipts = [_full_of_empty_logs(header, index, item, 500) for index, item in enumerate(hashes)]
     root = ordered_root([receipt_from_json(receipt) for receipt in receipts])
     block, body = VerifiedBlock(header, ((),), root, True, hashes, 60_000_000), response_body(receipts)
     del receipts

@@ -222,7 +222,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), trust=st.booleans())
 def test_no_change_raises_another_error(
     data: st.DataObject, trust: bool, block_json: Blocks, l1_filter: L1Filter

@@ -15,11 +15,14 @@ LABELS = {"latest": 0, "safe": 3, "finalized": 6}
 
 
 class FakeL1Chain:
-    """`length` blocks, from number 0 on, whose time is `genesis_time`."""
+    """`length` blocks, from number 0 on, whose time is `genesis_time`.
+
+    `asked` are label or number, and whether the whole block was asked for, of the calls of its `methods`."""
 
     def __init__(self, length: int, genesis_time: int = 0) -> None:
         self._branch, self._genesis_time = 0, genesis_time
         self.headers: list[Header] = []
+        self.asked: list[tuple[str, bool]] = []
         self._hashes: list[Hash] = []
         self.extend(length)
 
@@ -78,10 +81,16 @@ class FakeL1Chain:
             return None
         return {**header_json(self.headers[number]), "hash": to_hex(self._hashes[number]), "transactions": []}
 
-    def methods(self, chain_id: int) -> Methods:
-        """Return the JSON-RPC methods of an endpoint that has this chain."""
+    def methods(self, chain_id: int, **others: "FakeL1Chain | Exception") -> Methods:
+        """Return the JSON-RPC methods of an endpoint that has this chain.
+
+        For a label or number among `others` it has that of another chain, or raises an error."""
 
         def block_by_number(number: str, full: bool) -> Any:
-            return self.block_json(self.head - LABELS[number] if number in LABELS else int(number, 16))
+            self.asked.append((number, full))
+            chain = others.get(number, self)
+            if isinstance(chain, Exception):
+                raise chain
+            return chain.block_json(chain.head - LABELS[number] if number in LABELS else int(number, 16))
 
         return {"eth_chainId": lambda: hex(chain_id), "eth_getBlockByNumber": block_by_number}

@@ -73,9 +73,9 @@ class JsGossipPeer:
         await node.until(lambda: self.peer in node.stage.gossip.router.meshes.members[topic])
         await self.wait_for_state(topic, lambda state: node.peer in state["mesh"])
 
-    async def set_response(self, number: int, data: bytes, broken: bool = False) -> None:
-        """Set the response to a request for a block; `broken`: the stream is reset instead of closed."""
-        await self.js.call("answer", number=number, data=b64encode(data).decode(), broken=broken)
+    async def set_response(self, number: int, data: bytes) -> None:
+        """Set the response to a request for a block."""
+        await self.js.call("answer", number=number, data=b64encode(data).decode())
 
     async def request(self, node: P2pNode, protocol: str, request: bytes) -> tuple[bytes, bytes | None]:
         """Our response to a request, and its block as decompressed by the JavaScript peer."""
@@ -88,10 +88,6 @@ class JsGossipPeer:
     def requested_numbers(self) -> list[int]:
         """Return the block numbers requested from it, in order."""
         return [event["number"] for event in self.js.events if event["event"] == "request"]
-
-    def has_requested_more(self, count: int) -> bool:
-        """Whether more than `count` blocks have been requested from it."""
-        return len(self.requested_numbers()) > count
 
 
 @contextlib.asynccontextmanager

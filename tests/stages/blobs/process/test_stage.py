@@ -235,29 +235,6 @@ async def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon, clie
     await client.receives([2])
 
 
-@pytest.mark.fault("F18")
-@pytest.mark.parametrize("words", ["<html>archive</html>", '{"data":null}'])
-async def test_sidecars_if_the_blobs_route_has_another_shape(
-    words: str, beacon: FakeBeacon, client: BlobsClient
-) -> None:
-    """[BCN5]"""
-    beacon.status, beacon.words = {"blobs": 200}, words
-    await client.receives([2, 0])
-    await client.receives([3])
-    assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
-
-
-async def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeacon, client: BlobsClient) -> None:
-    """[BCN17]"""
-    beacon.status = {"blobs": 200, "blob_sidecars": 404}
-    beacon.words = "<html>archive</html>"
-    client.request([0])
-    await until(lambda: client.unavailable)
-    error = client.unavailable[0].error
-    assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
-    assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
-
-
 @pytest.mark.fault("F16")
 async def test_an_archive_that_sends_bare_lists_and_has_no_other_route(
     beacon: FakeBeacon, fallback: FakeBeacon

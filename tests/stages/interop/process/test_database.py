@@ -4,18 +4,21 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
-from rollup_node.stages.interop.process.database import InteropDatabase
+from rollup_node.stages.interop.process.database import MAX_PENDING, InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.stage import InteropStage
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import StoreState
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.interop import DeniedOutput, RoundRequest, RoundResponse
+from rollup_node.stages.messages.interop import DeniedOutput, HeadOutput, RoundRequest, RoundResponse
 from rollup_node.stages.protocol.errors import CriticalError, TemporaryError
 from tests.support.interop.running_stage import SECRET, Node, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld
@@ -87,44 +90,30 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 async def ask(node: Node, *timestamps: int) -> list[RoundResponse]:
     """Return the answers that the rpc process gets."""
     client = RequestClient(node.buses["rpc"], "interop.rounds")
-
-    async def answer(timestamp: int) -> RoundResponse:
-        response: RoundResponse = await client.request(RoundRequest, timestamp)
-        return response
-
-    return [await answer(timestamp) for timestamp in timestamps]
+    return [await client.request(RoundRequest, timestamp) for timestamp in timestamps]
 
 
 async def test_a_verified_second_has_its_round(node: Node) -> None:
-    """[LB7, LB10]: with the heads and the L1 block that another node finds as well; others have none."""
+    """[LB7, LB8, LB10, RPC44]: with the heads and the L1 block that another node finds as well; others have none.
+
+    A head has its output with the L1 block with which it was safe, and a denied block its own; no engine is asked."""
     last = await verify_all(node)
     rounds = truth(node.world, node.first, last)
-    answers = await ask(node, node.first, last, last + 1, node.first - 1, 2**64 - 1)
-    assert [(answer.l1, answer.heads) for answer in answers[:2]] == [tuple(rounds[at]) for at in (node.first, last)]
-    assert all((answer.l1, answer.heads, answer.error) == (None, {}, None) for answer in answers[2:])
-
-
-async def test_a_denied_block_has_its_output(node: Node) -> None:
-    """[LB8]: at the height of the time that is asked for."""
-    await verify_all(node)
-    (denied,) = node.verdict(1).denied
-    header = node.world.headers[denied.hash]
-    assert header.withdrawals_root is not None
-    at, before = await ask(node, GENESIS_TIME + 9, GENESIS_TIME + 8)
-    assert at.denied == {1: DeniedOutput(denied.hash, header.state_root, header.withdrawals_root)}
-    assert before.denied == {} and at.heads[1].hash != denied.hash
-
-
-async def test_outputs_of_verified_blocks_are_known_without_engines(node: Node) -> None:
-    """[LB7, RPC44]: of each chain's head, with the L1 block with which it was safe, which may not be the round's."""
-    last = await verify_all(node)
     for chain in node.chains.values():
         chain.is_away = True
-    for answer in await ask(node, *range(node.first + 2, last + 1)):
-        for chain_id, head in answer.heads.items():
-            header, output = node.world.headers[head.hash], answer.outputs[chain_id]
-            assert (output.state_root, output.storage_root) == (header.state_root, header.withdrawals_root)
-            assert output.l1 == node.chains[chain_id].blocks()[head.number].l1
+    *answers, early, late, latest = await ask(node, *rounds, node.first - 1, last + 1, 2**64 - 1)
+    assert [(answer.l1, answer.heads) for answer in answers] == [tuple(rounds[at]) for at in rounds]
+    headers, (denied,) = node.world.headers, node.verdict(1).denied
+    was = headers[denied.hash]
+    output = DeniedOutput(denied.hash, was.state_root, was.withdrawals_root or b"")
+    for timestamp, answer in zip(rounds, answers, strict=True):
+        assert answer.denied == ({1: output} if timestamp == GENESIS_TIME + 9 else {})
+        for chain_id, number in PAIR.heights_at(timestamp).items():
+            header, block = headers[answer.heads[chain_id].hash], node.chains[chain_id].blocks()[number]
+            wanted = HeadOutput(header.state_root, header.withdrawals_root or b"", block.l1)
+            is_checked = PAIR.chains[chain_id].timestamp_of(number) >= node.first
+            assert answer.outputs.get(chain_id) == (wanted if is_checked else None)
+    assert all((answer.l1, answer.heads, answer.error) == (None, {}, None) for answer in (early, late, latest))
 
 
 async def test_a_database_that_fails_is_said(node: Node) -> None:
@@ -134,6 +123,19 @@ async def test_a_database_that_fails_is_said(node: Node) -> None:
     node.stage._database.store._connection.execute("update blocks set crc = 0")
     (answer,) = await ask(node, last)
     assert answer.error is not None and "not what was written" in answer.error and answer.heads == {}
+
+
+async def test_requests_are_answered_once_and_in_order_up_to_a_bound(tmp_path: Path) -> None:
+    sent: list[int] = []
+    bus: Any = SimpleNamespace(
+        serve=lambda channel, handler: SimpleNamespace(send=lambda client, response: sent.append(response.id))
+    )
+    server = RoundServer(bus, CONFIG, database := InteropDatabase(str(tmp_path / "interop"), CONFIG))
+    for number in (1, 1, *range(2, MAX_PENDING + 2)):
+        server._take(ProcessId(3, 1), RoundRequest(number, GENESIS_TIME))
+    await server.task.step()
+    assert sent == [*range(1, MAX_PENDING + 1)]
+    await database.close(5.0)
 
 
 LEVEL = dependency_set(member(1), member(2), activation=GENESIS_TIME)

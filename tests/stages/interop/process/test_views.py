@@ -103,24 +103,9 @@ async def test_what_is_read_is_known_at_once(view: View) -> None:
     assert view.chain.known(10) is WaitReason.NOT_READY
 
 
-async def test_blocks_are_read_ahead_and_kept(view: View) -> None:
-    for number in range(10, 10 + AHEAD + 1):
-        result = await view.chain.observe(number)
-        assert isinstance(result, ChainBlock) and (result.logs, result.l1) == (numbered_content(number).logs, L1)
-    assert view.bus.asked == [10] and view.reader.reads == [(10, 9 + AHEAD), (10 + AHEAD, 9 + 2 * AHEAD)]
-
-
 async def test_the_genesis_block_has_no_l1_block(view: View) -> None:
     result = await view.chain.observe(0)
     assert isinstance(result, ChainBlock) and result.l1 == NO_L1_BLOCK and view.bus.asked == []
-
-
-@pytest.mark.parametrize("number", [101, -1])
-async def test_a_block_that_is_not_safe_is_waited_for(view: View, number: int) -> None:
-    assert await view.chain.observe(number) is WaitReason.NOT_READY
-    view.publish(None)
-    assert await view.chain.observe(50) is WaitReason.NOT_READY
-    assert view.bus.asked == [] and view.reader.reads == []
 
 
 @pytest.mark.parametrize(
@@ -144,28 +129,6 @@ async def test_blocks_of_another_state_than_their_l1_block_are_not_used(view: Vi
     view.bus.safe_head = BlockId(last, hash_of(last, 1))
     result = await view.chain.observe(50)
     assert isinstance(result, ChainBlock) and result.logs == numbered_content(50, 1).logs
-
-
-@pytest.mark.parametrize("event", ["reset", "search", "forget"])
-async def test_after_a_start_all_is_read_again(view: View, event: str) -> None:
-    await view.chain.observe(50)
-    match event:
-        case "reset":
-            view.publish(100, reset=2)
-        case "search":
-            view.publish(None)
-            view.publish(100)
-        case "forget":
-            view.chain.forget()
-    await view.chain.observe(50)
-    assert view.bus.asked == [50, 50] and len(view.reader.reads) == 2
-
-
-async def test_heads_that_rise_leave_what_is_read(view: View) -> None:
-    await view.chain.observe(50)
-    view.publish(120)
-    await view.chain.observe(51)
-    assert view.bus.asked == [50] and len(view.reader.reads) == 1
 
 
 async def test_errors_are_kept_for_the_operator(view: View, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.servers.http_listener import Methods, json_rpc_app
 from tests.support.servers.l1_endpoints import served
 
+DOWN = JsonRpcError(-32000, "database is down")
+
 
 class InlineWorkers:
     """Runs tasks of l1 at once, or raises an error for each."""
@@ -104,14 +106,7 @@ async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> lis
 
 async def test_each_fetch_has_one_result() -> None:
     chain = FakeL1Chain(5)
-    methods = chain.methods(5)
-
-    def by_number(number: str, full: bool) -> Any:
-        if number == "0x3":
-            raise JsonRpcError(-32000, "database is down")
-        return methods["eth_getBlockByNumber"](number, full)
-
-    async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}) as (fetcher, done):
+    async with running_fetcher(chain.methods(5, **{"0x3": DOWN})) as (fetcher, done):
         for number in (2, 3, 9):
             fetcher.start([Fetch(number, 0)])
         assert len(fetcher) == 3
@@ -140,19 +135,15 @@ async def test_a_bug_is_raised_where_results_are_taken() -> None:
 
 async def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() -> None:
     """[LHD25] Unless what it brought is wrong: that is an error, and the next fetch asks for the block."""
-    chain, asked = FakeL1Chain(5), []
+    chain = FakeL1Chain(5)
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": chain.block_json(3)})
 
-    def by_number(number: str, full: bool) -> Any:
-        asked.append(number)
-        return chain.block_json(int(number, 16))
-
-    methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
+    methods = chain.methods(5)
     async with running_fetcher(methods, polled={3: body}) as (fetcher, done):
-        for expected in ([], ["0x3"]):
+        for expected in ([], [("0x3", True)]):
             fetcher.start([Fetch(3, 0)])
             assert await results(fetcher, done, 1) == [FetchResult(Fetch(3, 0), (chain.block(3),), None)]
-            assert asked == expected
+            assert chain.asked == expected
     async with running_fetcher(methods, polled={4: body}) as (fetcher, done):
         fetcher.start([Fetch(4, 0)])
         (failed,) = await results(fetcher, done, 1)
@@ -176,17 +167,11 @@ async def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatc
     """[LHD24]"""
     monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(1000, 1000))
     chain = FakeL1Chain(5)
-    asked: list[str] = []
-
-    def by_number(number: str, full: bool) -> Any:
-        asked.append(number)
-        return chain.methods(5)["eth_getBlockByNumber"](number, full)
-
-    async with running_fetcher({**chain.methods(5), "eth_getBlockByNumber": by_number}) as (fetcher, done):
+    async with running_fetcher(chain.methods(5)) as (fetcher, done):
         for number in range(3):
             fetcher.start([Fetch(number, 0)])
         assert [result.blocks for result in await results(fetcher, done, 3)] == [(chain.block(n),) for n in range(3)]
-        assert sorted(asked) == sorted(2 * [hex(n) for n in range(3)])
+        assert sorted(chain.asked) == sorted(2 * [(hex(n), True) for n in range(3)])
 
 
 def fetches(*numbers: int) -> list[Fetch]:
@@ -195,11 +180,9 @@ def fetches(*numbers: int) -> list[Fetch]:
 
 async def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> None:
     chain, batches = FakeL1Chain(9), Batches()
-    methods = chain.methods(5)
+    methods = chain.methods(5, **{"0x3": DOWN})
 
     def by_number(number: str, full: bool) -> Any:
-        if number == "0x3":
-            raise JsonRpcError(-32000, "database is down")
         return methods["eth_getBlockByNumber"]("0x2" if number == "0x4" else number, full)
 
     async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}, batches=batches) as (fetcher, done):

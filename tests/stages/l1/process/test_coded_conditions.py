@@ -75,12 +75,8 @@ def _with_another_hash(chain: FakeL1Chain) -> Callable[..., Any]:
 
 @pytest.mark.sign("L1-CONTRADICTS", line=True, readyz=True)
 async def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[str]) -> None:
-    chain, longer = FakeL1Chain(10), FakeL1Chain(30)
-
-    def by_number(label: str, full: bool) -> Any:
-        return (longer if label == "finalized" else chain).methods(5)["eth_getBlockByNumber"](label, full)
-
-    await has_problem(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number}), Code.L1_CONTRADICTS)
+    methods = FakeL1Chain(10).methods(5, finalized=FakeL1Chain(30))
+    await has_problem(json_rpc_app(methods), Code.L1_CONTRADICTS)
     assert_one_line(capsys.readouterr().err, Code.L1_CONTRADICTS, "is above the head")
 
 
@@ -96,12 +92,7 @@ async def test_a_head_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys:
 async def test_finality_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(head_poller, "UNFINALIZED_SECONDS", 0.3)
     chain = FakeL1Chain(10)
-    finalized = chain.block_json(3)
-
-    def by_number(label: str, full: bool) -> Any:
-        return finalized if label == "finalized" else chain.methods(5)["eth_getBlockByNumber"](label, full)
-
-    async with following(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number})) as clients:
+    async with following(json_rpc_app(chain.methods(5, finalized=FakeL1Chain(10)))) as clients:
         began = time.monotonic()
         while time.monotonic() < began + 1.0:
             chain.extend(1)

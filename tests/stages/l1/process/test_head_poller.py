@@ -122,22 +122,15 @@ async def test_new_heads_and_reorgs_are_reported() -> None:
 @pytest.mark.parametrize("interval", (BLOCK_TIME, BLOCK_TIME / 2, BLOCK_TIME / 4))
 async def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
     """[LHD25] Only where a client waits for it, and polls are rare enough to find a new one."""
-    chain, asked = FakeL1Chain(10), []
-
-    def by_number(label: str, full: bool) -> Any:
-        asked.append(full)
-        return chain.methods(5)["eth_getBlockByNumber"](label, full)
-
-    async with running_poller(
-        {**chain.methods(5), "eth_getBlockByNumber": by_number}, poll_interval=interval
-    ) as polled:
+    chain = FakeL1Chain(10)
+    async with running_poller(chain.methods(5), poll_interval=interval) as polled:
         for polled.awaited in (False, True, True, True):
             chain.extend(1)
             await polled.poller.poll_head()
             taken = polled.newest.take(chain.head)
-            assert (taken is not None) == asked[-1] and polled.tracker.head == chain.ref(chain.head)
+            assert (taken is not None) == chain.asked[-1][1] and polled.tracker.head == chain.ref(chain.head)
         expected = [False, False, True, True] if interval * 2 >= BLOCK_TIME else [False] * 4
-        assert asked == expected
+        assert [full for _, full in chain.asked] == expected
         await polled.poller.poll_head()
         assert polled.newest.take(chain.head) is None, "the head is the same"
 
@@ -272,12 +265,7 @@ async def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> No
 @pytest.mark.parametrize("label", ["safe", "finalized"])
 async def test_a_label_above_the_head_is_refused(label: str) -> None:
     """[LHD23]"""
-    chain, longer = FakeL1Chain(10), FakeL1Chain(30)
-
-    def block_by_number(number: str, full: bool) -> Any:
-        return (longer if number == label else chain).methods(5)["eth_getBlockByNumber"](number, full)
-
-    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+    async with running_poller(FakeL1Chain(10).methods(5, **{label: FakeL1Chain(30)})) as polled:
         await polled.poller.poll_finality()
         assert (polled.tracker.safe is None) == (label == "safe" or polled.poller.contradiction is not None)
         assert (polled.tracker.finalized is None) == (label == "finalized")
@@ -296,10 +284,8 @@ async def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled(
 @pytest.mark.fault("F10")
 @pytest.mark.condition("C8")
 async def test_without_a_finalized_block_the_next_poll_comes_soon() -> None:
-    def by_label(label: str, full: bool) -> Any:
-        raise JsonRpcError(-32602, "invalid params: unknown label")
-
-    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_label}) as polled:
+    unknown = JsonRpcError(-32602, "invalid params: unknown label")
+    async with running_poller(FakeL1Chain(10).methods(5, safe=unknown, finalized=unknown, latest=unknown)) as polled:
         assert await polled.poller.poll_finality() == 12.0
         with pytest.raises(TemporaryError, match=r"L1 latest block: .*unknown label"):
             await polled.poller.poll_head()

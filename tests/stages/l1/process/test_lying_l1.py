@@ -40,7 +40,7 @@ from tests.support.chains.lying_l1 import HANGS, Asked, LyingL1
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.timing import virtual_time
 
-ATTACKS = int(os.environ.get("L1_ATTACKS", "600"))
+ATTACKS = int(os.environ.get("L1_ATTACKS", "300"))
 """Lies that are told to the process; 10,000 are worth running by hand."""
 
 REACH, RESET, SLOT = 12, 8, 12.0

@@ -36,14 +36,14 @@ HEAD = 58
 CHECKPOINT = 24
 
 
-def methods_of(chain: FakeL1Chain) -> Methods:
-    """Return the methods of an L1 endpoint with a chain."""
+def methods_of(chain: FakeL1Chain, **others: FakeL1Chain | Exception) -> Methods:
+    """Return the methods of an L1 endpoint with a chain, but for some labels."""
 
     def by_hash(block_hash: str, full: bool) -> Any:
         numbers = [number for number in range(chain.head + 1) if to_hex(chain.hash(number)) == block_hash]
         return chain.block_json(numbers[0]) if numbers else None
 
-    return {**chain.methods(PLAIN_ROLLUP.l1_chain_id), "eth_getBlockByHash": by_hash}
+    return {**chain.methods(PLAIN_ROLLUP.l1_chain_id, **others), "eth_getBlockByHash": by_hash}
 
 
 class L1:
@@ -216,34 +216,15 @@ async def test_a_catch_up_is_unproven_and_finalizes_nothing_until_its_link_close
         assert all(block.header.hash == l1.chain.hash(n) for n, block in clients.blocks.items())
 
 
-async def test_an_endpoint_without_a_safe_block_serves_all_the_same() -> None:
-    """[LCP14] The finalized block is safe, too; one that has a forged safe block changes nothing either."""
-
-    def without_safe(number: str, full: bool) -> Any:
-        if number == "safe":
-            raise JsonRpcError(-32602, "unknown label")
-        return methods_of(l1.chain)["eth_getBlockByNumber"](number, full)
-
-    def with_forged(number: str, full: bool) -> Any:
-        return (forged if number == "safe" else l1.chain).block_json(HEAD - 5 if number == "safe" else int(number, 16))
-
+async def test_the_safe_block_is_the_endpoints_if_it_is_proven_and_else_the_finalized_one() -> None:
+    """[LCP14] It is proven once it is linked to the head."""
     l1 = L1()
-    forged = l1.forged(30)
-    for by_number in (without_safe, with_forged):
-        async with running_l1(
-            l1, [{**methods_of(l1.chain), "eth_getBlockByNumber": by_number}], [l1.beacon]
-        ) as clients:
-            await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
+    forged, linked = FakeL1Chain(HEAD - 1), FakeL1Chain(HEAD + 3)
+    forged.reorg(20, 20)
+    for label, safe in ((JsonRpcError(-32602, "unknown label"), 40), (forged, 40), (linked, HEAD - 1)):
+        async with running_l1(l1, [methods_of(l1.chain, safe=label)], [l1.beacon]) as clients:
+            await clients.until(lambda safe=safe: clients.numbers == (HEAD, safe, 40))  # type: ignore[misc]
             assert not clients.problems
-
-
-async def test_without_a_finality_update_the_head_is_proven_all_the_same() -> None:
-    """[LCP10] An endpoint has none before the first finalized block, and no update of a period that has just begun."""
-    l1 = L1()
-    l1.beacon.absent = {"finality_update", "updates"}
-    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], slot=40) as clients:
-        await clients.until(lambda: clients.numbers[0] == HEAD)
-        assert not clients.problems
 
 
 @pytest.mark.parametrize("withheld", [True, False])
@@ -287,12 +268,9 @@ async def test_a_head_is_proven_as_soon_as_the_endpoint_says_so(monkeypatch: pyt
         assert sum(path.endswith("optimistic_update") for path in asked) <= 12
 
 
-@pytest.mark.parametrize("polls", [120, 0.05])
-async def test_an_honest_endpoint_is_reached_behind_eleven_others(
-    polls: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_honest_endpoint_is_reached_behind_eleven_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LCP12] Liars, and some without routes, that answer at once; each is left, and named if it lies."""
-    monkeypatch.setattr(proof_poller, "POLLS_A_SLOT", polls)
+    monkeypatch.setattr(proof_poller, "POLLS_A_SLOT", 0.05)
     l1 = L1()
     others = []
     for index in range(11):
@@ -311,7 +289,7 @@ async def test_an_honest_endpoint_is_reached_behind_eleven_others(
 async def test_withheld_finality_of_the_only_beacon_is_named_and_no_reason_to_be_unready(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """[LCP18]"""
+    """[LCP10, LCP18] An endpoint has none before the first finalized block, and no update of a period that begins."""
     monkeypatch.setattr(proof_poller, "FINALITY_LATE_EPOCHS", 0.01)
     l1 = L1()
     l1.beacon.absent = {"finality_update", "updates"}
@@ -356,18 +334,6 @@ async def test_a_finality_update_that_does_not_come_holds_up_no_head(monkeypatch
         await clients.until(lambda: clients.numbers[0] == HEAD)
         assert stopwatch.seconds < 4
         hanging.set()
-
-
-async def test_a_proven_safe_block_above_the_finalized_one_is_safe() -> None:
-    """[LCP14] Once it is linked to the head."""
-    l1 = L1()
-    wanted = HEAD - 1
-
-    def by_number(number: str, full: bool) -> Any:
-        return l1.chain.block_json(wanted if number == "safe" else int(number, 16))
-
-    async with running_l1(l1, [{**methods_of(l1.chain), "eth_getBlockByNumber": by_number}], [l1.beacon]) as clients:
-        await clients.until(lambda: clients.numbers == (HEAD, HEAD - 1, 40))
 
 
 async def test_a_kept_root_that_cannot_be_written_is_a_warning(

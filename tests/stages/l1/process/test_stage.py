@@ -227,24 +227,18 @@ async def test_blocks_across_glamsterdam(trusts: bool) -> None:
 
 async def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Filter) -> None:
     """[LHD25] The poll of the head brings it."""
-    chain, asked = FakeL1Chain(30, int(time.time()) - 1000), []
-    methods = chain.methods(l1_filter.chain_id)
-
-    def by_number(label: str, full: bool) -> Any:
-        asked.append((label, full))
-        return methods["eth_getBlockByNumber"](label, full)
-
-    server = WebSocketServer({**methods, "eth_getBlockByNumber": by_number})
+    chain = FakeL1Chain(30, int(time.time()) - 1000)
+    server = WebSocketServer(chain.methods(l1_filter.chain_id))
     options: dict[str, Any] = {"poll_interval": 3600.0, "epoch_poll_interval": 3600.0, "verifier_confs": 0}
     async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
         await clients.until(lambda: 29 in clients.blocks, (29, 1))
         await clients.until(lambda: L1BlockUnavailable(30, 29, None) in clients.unavailable, (30, 1))
         for number in (30, 31):
-            asked.clear()
+            chain.asked.clear()
             chain.extend(1)
             await server.notify()
             await clients.until(lambda number=number: number in clients.blocks, (number, 1))  # type: ignore[misc]
-            assert asked == [("latest", True)] and clients.blocks[number] == chain.block(number)
+            assert chain.asked == [("latest", True)] and clients.blocks[number] == chain.block(number)
 
 
 @pytest.mark.option("l1.rpckind")

@@ -1,8 +1,8 @@
-"""Gossip of blocks of a whole p2p process against js-libp2p's gossipsub with op-node's parameters."""
+"""A whole p2p process against js-libp2p: gossip of blocks with op-node's parameters, and the sync protocol."""
 
+import struct
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from hashlib import shake_128
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.p2p.gossipsub.validation_queue import message_id
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.storage.peer_record import ReqRespScores
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
-from tests.support.foreign.js_peers import by, js_program
-from tests.support.p2p.blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
+from tests.support.foreign.js_peers import JsError, by, js_program
+from tests.support.p2p.blocks import CHAIN_ID, LAST_FORK, signed
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 from tests.support.processes.leftovers import Leftovers
 
+OP_NODE, KONA = f"/opstack/req/payload_by_number/{CHAIN_ID}/0", f"/opstack/req/payload_by_number/{CHAIN_ID}/0/"
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
-GROUP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 REJECTED = 'op_node_default_p2p_gossip_events_total{type="REJECT_MESSAGE"}'
 NARROW = {"mesh_d": 1, "mesh_lo": 1, "mesh_hi": 1}
 """A mesh of one: the second peer gets blocks by lazy gossip only."""
@@ -165,98 +167,6 @@ async def test_outside_of_their_mesh_we_get_ihave_and_send_iwant(tmp_path: Path)
         assert theirs.rpcs("graft", node.peer).count(TOPIC) == 1, "no GRAFT within the backoff"
 
 
-async def test_a_broken_promise_lowers_their_score(tmp_path: Path) -> None:
-    """They announce a message that they do not send: behaviour penalty (P7)."""
-
-    async with P2pNode(1, chain_of_now(), tmp_path).running() as node, gossip_peer(1) as theirs:
-        await connected(node, theirs)
-        await theirs.js.call("ihave", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
-        await theirs.wait_for_rpc("iwant", lambda wanted: wanted == "ab" * 20)
-        scorer = node.stage.scorer
-        await node.until(lambda: scorer.gossip_scores(theirs.peer).behavioral_penalty > 0.5)
-        assert scorer.score(theirs.peer) == 0, "few broken promises are forgiven"
-
-
-def invalid_messages() -> dict[str, bytes]:
-    """Messages that we must reject, by the name of the ValidationFailure."""
-    now, stranger = int(time.time()), LocalSigner(b"\x77" * 32)
-    wrong_hash = msgspec.structs.replace(now_block(4), block_hash=b"\x09" * 32)
-    return {
-        "snappy": b"\xff\xff\xff\xff\x7f no snappy",
-        "too_small": snappy.compress(bytes(65)),
-        "signature": snappy.compress(bytes(65) + signed(now_block(2))[65:]),
-        "wrong_signer": message(now_block(3), signer=stranger),
-        "ssz": snappy.compress(_signed_junk()),
-        "too_old": message(block(number=5, timestamp=now - 100)),
-        "future": message(block(number=6, timestamp=now + 100)),
-        "block_hash": message(wrong_hash),
-        "excess_blob_gas": message(now_block(7, excess_blob_gas=1)),
-    }
-
-
-def _signed_junk() -> bytes:
-    junk = bytes(700)
-    return SIGNER.sign(CHAIN_ID, junk) + junk
-
-
-@asynccontextmanager
-async def node_between(tmp_path: Path) -> AsyncIterator[tuple[P2pNode, JsGossipPeer, JsGossipPeer]]:
-    """Yield a node that is connected to a sender and to a witness of what it forwards."""
-    async with (
-        P2pNode(1, chain_of_now(), tmp_path).running() as node,
-        gossip_peer(1) as sender,
-        gossip_peer(2) as witness,
-    ):
-        await connected(node, sender, witness)
-        yield node, sender, witness
-
-
-async def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
-    """Each is rejected for its reason. Topics are not scored [SCR4]: the sender stays, and its valid block passes."""
-    async with node_between(tmp_path) as (node, sender, witness):
-        invalid = invalid_messages()
-        for item in invalid.values():
-            await sender.publish(TOPIC, item)
-        valid = message(now_block(9))
-        await sender.publish(TOPIC, valid)
-        await witness.received(id_of(valid))
-        assert node.stage.gossip.failures == dict.fromkeys(invalid, 1)
-        assert [rpc["id"] for rpc in witness.rpcs("messages")] == [id_of(valid).hex()]
-        await node.wait_for_blocks(1)
-        assert len(node.received_blocks) == 1
-        score = (await node.call("peers", True))["peers"][sender.peer_text]["scores"]["gossip"]
-        assert score["total"] == 0 and score["behavioralPenalty"] == 0
-        await node.until(lambda: node.metric_sum(REJECTED) == len(invalid))
-        assert sender.peer in node.stage.gossip.router.meshes.members[TOPIC]
-
-
-async def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
-    """A block without a known signer, and one seen before under another signature."""
-    async with node_between(tmp_path) as (node, sender, witness):
-        node.set_signer(bytes(20))
-        await node.until(lambda: node.stage.signers.current is None)
-        await sender.publish(TOPIC, message(now_block(1)))
-        await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
-        node.set_signer(SIGNER.address)
-        await node.until(lambda: node.stage.signers.current == SIGNER.address)
-        content = signed(now_block(2))
-        once, again, last = snappy.compress(content), _with_high_s(content), message(now_block(3))
-        for item in (once, again, last):
-            await sender.publish(TOPIC, item)
-        await witness.received(id_of(last))
-        assert node.stage.gossip.failures == {"no_signer": 1, "seen": 1}
-        assert [rpc["id"] for rpc in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
-        await node.wait_for_blocks(2)
-        assert [received_block.block_number for received_block in node.received_blocks] == [2, 3]
-        assert node.stage.scorer.score(sender.peer) == 0
-
-
-def _with_high_s(content: bytes) -> bytes:
-    """Return the same block with the other signature that its signer's key allows."""
-    s = GROUP_ORDER - int.from_bytes(content[32:64], "big")
-    return snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
-
-
 @pytest.mark.parametrize("result", ["accept", "ignore", "reject"])
 async def test_their_validation_results_of_our_blocks(tmp_path: Path, result: str) -> None:
     """ACCEPT: forwarded to another node of ours. REJECT: our score falls there (P4), they prune us, we respect it."""
@@ -368,3 +278,104 @@ async def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
         assert not theirs.copies(id_of(message(missed))) or _announced_before_sent(theirs, id_of(message(missed)))
         await theirs.wait_for_mesh_with(node, TOPIC)
         assert node.stage.scorer.gossip_scores(theirs.peer).behavioral_penalty == 0
+
+
+def request(number: int) -> bytes:
+    return struct.pack("<Q", number)
+
+
+def large(blocks: list[ExecutionPayload], size: int) -> ExecutionPayload:
+    """Return the last of some blocks, with a transaction that does not compress."""
+    grown = msgspec.structs.replace(blocks[-1], transactions=(b"\x02" + shake_128(b"large").digest(size),))
+    return msgspec.structs.replace(grown, block_hash=payload_block_hash(grown))
+
+
+# --- the sync protocol: they request ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+async def test_they_get_a_block_in_the_version_of_its_fork(tmp_path: Path, version: int) -> None:
+    """Result code, version, and the block in framed snappy; under the ids of op-node and of kona."""
+    rollup = chain_of_now(last_fork=LAST_FORK[version])
+
+    async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1) as theirs:
+        first, second = timed_chain(rollup, 2, version=version)
+        node.own_chain = {1: first, 2: large([first, second], 1_500_000)}
+        await theirs.dial(node)
+        identified = await theirs.js.event("peer:identify", by(peer=node.peer))
+        assert {OP_NODE, KONA} <= set(identified["protocols"])
+        for protocol in (OP_NODE, KONA):
+            for number, payload in node.own_chain.items():
+                answer, content = await theirs.request(node, protocol, request(number))
+                assert answer[:5] == b"\0" + struct.pack("<I", 1 if version >= 3 else 0)
+                assert content == block_message.encode_signed_part(payload, version)
+
+
+async def test_they_get_an_error_code_without_a_block(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1) as theirs:
+        await theirs.dial(node)
+        newest = rollup.block_number_at(int(time.time()))
+        for sent, code in (
+            (request(7), 1),
+            (request(newest + 100), 2),
+            (request((1 << 64) - 1), 2),
+            (request(7)[:-1], 3),
+            (b"", 3),
+        ):
+            assert await theirs.request(node, OP_NODE, sent) == (bytes([code]), None), sent
+        node.payload_error = "the engine is away"
+        assert await theirs.request(node, OP_NODE, request(7)) == (b"\x03", None)
+        with pytest.raises(JsError):
+            await theirs.request(node, OP_NODE.replace(str(CHAIN_ID), "902"), request(7))
+        assert node.stage.host.peers() == [theirs.peer]
+
+
+# --- the sync protocol: we request -----------------------------------------------------------------------------------
+
+
+async def connect(node: P2pNode, theirs: JsGossipPeer) -> None:
+    """Dials them and waits until their protocols are known."""
+    assert await node.call("connectPeer", theirs.address) is None
+    await node.wait_for_sync_peers(1)
+
+
+def request_range(node: P2pNode, above: ExecutionPayload, head: int) -> None:
+    """The engine process requests the blocks between a head and a block."""
+    node.engine.send(UnsafeBlocksRequest(head, GapEnd(above.block_number, above.block_hash, above.parent_hash)))
+
+
+def counts(node: P2pNode, theirs: JsGossipPeer) -> ReqRespScores:
+    return node.stage.scorer.application.counts(theirs.peer)
+
+
+@pytest.mark.parametrize(("version", "protocol"), [(1, OP_NODE), (2, KONA), (3, OP_NODE), (4, KONA)])
+async def test_a_gap_is_filled_from_their_responses(tmp_path: Path, version: int, protocol: str) -> None:
+    """Blocks are requested from the top down, and sent to the engine process."""
+    rollup = chain_of_now(last_fork=LAST_FORK[version])
+
+    blocks = timed_chain(rollup, 8, version=version)
+    async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[protocol]) as theirs:
+        for block in blocks[:-1]:
+            await theirs.set_response(block.block_number, payload_by_number.encode_block(rollup, block))
+        await connect(node, theirs)
+        request_range(node, blocks[-1], head=2)
+        await node.wait_for_blocks(5)
+        assert node.received_blocks == blocks[6:1:-1] and theirs.requested_numbers() == [7, 6, 5, 4, 3]
+        event = await theirs.js.event("request")
+        assert (event["protocol"], event["size"], event["peer"]) == (protocol, 8, node.peer)
+        responses = counts(node, theirs)
+        assert responses.valid_responses > 4 and responses.error_responses == responses.rejected_payloads == 0
+
+
+async def test_a_large_block_is_received(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+
+    block = large(timed_chain(rollup, 3), 1_500_000)
+    above = msgspec.structs.replace(timed_chain(rollup, 4)[-1], parent_hash=block.block_hash)
+    async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[OP_NODE]) as theirs:
+        await theirs.set_response(3, payload_by_number.encode_block(rollup, block))
+        await connect(node, theirs)
+        request_range(node, above, head=2)
+        await node.until(lambda: node.received_blocks)
+        assert node.received_blocks == [block]
