@@ -104,14 +104,6 @@ def test_a_recorded_transaction_has_its_hash(decode: Decode, blocks: list[list[b
     assert {tuple(batch["l1_transactions"]) for batch in ran.batches} == {(f"0x{keccak256(raw).hex()}",)}
 
 
-def test_the_blobs_in_any_order(decode: Decode, recording_folder: Path, expected: Any) -> None:
-    ran = decode(*sorted(recording_folder.glob("blob_*.bin")), "--as", "blob", *ON_OP_SEPOLIA)
-    channels = {batch["channel"] for batch in ran.batches}
-    in_blobs = [span["tx_hashes_sha256"] for span in expected["spans"] if span["channel"] in channels]
-    assert (ran.code, ran.err, len(in_blobs)) == (0, [], 14)
-    assert [batch["tx_hashes_sha256"] for batch in ran.batches] == in_blobs
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "counts"),
     [
@@ -125,15 +117,6 @@ def test_the_blobs_in_any_order(decode: Decode, recording_folder: Path, expected
 def test_channels(decode: Decode, shared_data: Path, name: str, kind: str, counts: list[Any]) -> None:
     ran = decode(shared_data / "channels" / name, "--as", kind, *OP_MAINNET)
     assert (ran.code, ran.err, ran.counts) == (0, [], counts)
-
-
-def test_six_singular_batches_of_one_channel_body(decode: Decode, shared_data: Path) -> None:
-    folder = shared_data / "channels"
-    body = decode(folder / "hildr_batches_singular.bin", "--as", "channel")
-    data = decode(folder / "magi_batcher_transactions.bin", "--as", "data")
-    assert sum(batch["transactions"] for batch in body.batches) == 14
-    channel = {name: data.batches[0][name] for name in ("channel", "channel_bytes")}
-    assert [batch | channel for batch in body.batches] == data.batches
 
 
 @pytest.mark.parametrize(
@@ -157,15 +140,6 @@ def test_blobs_that_hold_no_batches(decode: Decode, shared_data: Path) -> None:
         (line,) = ran.err
         assert (ran.code, ran.batches) == (1, [])
         assert line.startswith(f"rollup-node: {path} (data of the blob): offset ") and line.endswith(f"[{rule}]")
-
-
-def test_beacon_blobs_of_another_encoding(decode: Decode, shared_data: Path, tmp_path: Path) -> None:
-    answer = json.loads((shared_data / "blobs" / "goerli_sidecars_7422094.json").read_text())
-    for number, sidecar in enumerate(answer["data"]):
-        (tmp_path / str(number)).write_text(sidecar["blob"])
-    ran = decode(*sorted(tmp_path.iterdir()), "--as", "blob")
-    assert ran.code == 1
-    assert len(ran.err) == 5 and all("blob encoding version 22 [BL1]" in line for line in ran.err)
 
 
 def test_the_blocks_of_a_real_span(

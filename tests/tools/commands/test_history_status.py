@@ -102,17 +102,6 @@ PAST = PastSafeHeads(entry(9, 20), 15)
 ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
 
 
-def test_safe_heads_of_a_history_are_answered_in_an_empty_file(memory: PastStore) -> None:
-    """[SDB16]: those before it are a gap."""
-    assert memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2) == 4
-    assert [memory.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
-    assert memory.l1_of(21) == ENTRIES[0]
-    with pytest.raises(HistoryUnavailableError):
-        memory.l1_of(20)
-    memory.write(entry(16, 30))
-    assert memory.l1_of(27) == entry(16, 30)
-
-
 def test_a_history_from_genesis_has_no_gap(memory: PastStore) -> None:
     genesis = ROLLUP.genesis
     past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
@@ -198,20 +187,6 @@ def test_a_whole_history_is_proved_until_a_byte_changes(tmp_path: Path, cli: Cli
     ended = cli("history", "verify", "--out", folder.path)
     assert ended.code == 1 and "SHA-256 of all" not in ended.out
     assert f"L1 blocks 110 to 119: {path.relative_to(folder.path)}: " in ended.out
-
-
-@pytest.mark.parametrize(("name", "code"), [("status", 0), ("verify", 1)])
-def test_a_damaged_manifest_is_named(name: str, code: int, tmp_path: Path, cli: Cli) -> None:
-    folder = small_history(tmp_path / "out")
-    (folder.path / "manifest" / "range-000000000110.json").write_text("{")
-    ended = cli("history", name, "--out", folder.path)
-    assert ended.code == code and '/range-000000000110.json" is unreadable (' in ended.out
-
-
-def test_an_open_seam(tmp_path: Path, cli: Cli) -> None:
-    folder = _history(tmp_path / "out", 100, 110, salt="5")
-    text = "open seam L1 109/110: L1 origin of the safe head differ: run again"
-    assert text in cli.out("history", "status", "--out", folder.path).splitlines()
 
 
 @pytest.mark.parametrize(

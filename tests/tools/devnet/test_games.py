@@ -2,9 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallFrame, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.interpreter import execute
@@ -12,7 +10,6 @@ from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.games import (
     ANCHOR,
     ANCHOR_UPDATED,
-    CREATED,
     FACTORY,
     anchor_code,
     create_call,
@@ -52,50 +49,6 @@ def _words(frame: CallFrame) -> list[int]:
 def _view(state: State, to: bytes, signature: str, *values: int) -> list[int]:
     data = selector(signature).to_bytes(4, "big") + b"".join(value.to_bytes(32, "big") for value in values)
     return _words(_call(state, to, data))
-
-
-def test_a_game_tells_what_it_was_created_with(state: State) -> None:
-    frames = [_call(state, FACTORY, create_call(kind, CLAIM, block)) for kind, block in ((1, 5), (254, 1 << 70))]
-    assert _view(state, FACTORY, "gameCount()") == [2]
-    for index, (frame, kind, block) in enumerate(zip(frames, (1, 254), (5, 1 << 70), strict=True)):
-        (proxy,) = _words(frame)
-        assert _view(state, FACTORY, "gameAtIndex(uint256)", index) == [kind, TIME, proxy]
-        game = proxy.to_bytes(20, "big")
-        data = l1_reader.game_data(to_hex(_call(state, game, l1_reader.GAME_DATA).output))
-        assert (data.game_type, data.root_claim, data.l2_sequence_number) == (kind, CLAIM, block)
-        (l1_head,) = _view(state, game, "l1Head()")
-        assert l1_head.to_bytes(32, "big") == bytes([NUMBER - 1]) * 32
-        assert l1_reader.code_shows(state.code(game), data, l1_head.to_bytes(32, "big"))
-        assert _view(state, game, "claimData(uint256)", 0)[2] == int.from_bytes(SENDER, "big")
-        assert _view(state, game, "l2SequenceNumber()") == _view(state, game, "l2BlockNumber()") == [block]
-        assert _view(state, game, "rootClaim()") == [int.from_bytes(CLAIM, "big")]
-        assert _view(state, game, "status()") == [0] and _view(state, game, "gameType()") == [kind]
-        slot = int.from_bytes(l1_reader.list_slot(index), "big")
-        entry = l1_reader.Listed(kind, TIME, to_hex(game))
-        assert state.storage(FACTORY, slot) == int.from_bytes(l1_reader.packed(entry), "big")
-    assert state.storage(FACTORY, l1_reader.LIST_SLOT) == 2
-
-
-def test_the_event_is_that_of_the_factory(state: State) -> None:
-    frame = _call(state, FACTORY, create_call(8, CLAIM, 5))
-    (log,) = state.logs
-    assert (log.address, log.topics[0]) == (FACTORY, CREATED) and l1_reader.CREATED == CREATED
-    assert l1_reader.created({"topics": [to_hex(topic) for topic in log.topics]}) == (
-        to_hex(frame.output[-20:]),
-        8,
-        CLAIM,
-    )
-
-
-@pytest.mark.parametrize("chains", [1, 2, 40])
-def test_a_claim_of_a_super_root_has_its_preimage(chains: int, state: State) -> None:
-    preimage = super_preimage(TIME, [(chain, CLAIM) for chain in range(chains)])
-    (proxy,) = _words(_call(state, FACTORY, create_call(4, CLAIM, preimage)))
-    game = proxy.to_bytes(20, "big")
-    data = l1_reader.game_data(to_hex(_call(state, game, l1_reader.GAME_DATA).output))
-    assert data == (4, CLAIM, preimage) and data.l2_sequence_number == TIME
-    assert _view(state, game, "l2SequenceNumber()") == [TIME]
-    assert l1_reader.code_shows(state.code(game), data, bytes([NUMBER - 1]) * 32)
 
 
 @pytest.mark.parametrize(

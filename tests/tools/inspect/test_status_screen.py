@@ -154,36 +154,6 @@ def test_the_proof_of_l1() -> None:
         assert "finalized 13m20s, LATE" in status_lines(replace(SYNCING, l1=late))[7]
 
 
-def test_sixty_columns_have_all_of_it() -> None:
-    assert (
-        "\n".join(status_lines(SYNCING, 60, 24))
-        == """\
-11:41:05 UTC   rollup-node v1.2.3   op-mainnet (10 on L1 1)
-           up 2h13m
-NOT READY   syncing: 46m12s behind, about 7m35s left,
-           limited by blobs
-unsafe        131622005    0.4 s   0xabababababababababab
-safe          131620000   46m12s   0xabababababababababab
-finalized  ?
-L1         reading 54   head 285 (8.0 s)   finalized 221
-           231 behind (46m12s)
-safe head  34.5 blocks/s   of ~131623386   about 7m35s left
-           limited by blobs
-window     3426 of 3600 L1 blocks left
-fork       jovian   karst in 12d0h
-peers      22, 8 in the mesh   drops in 1h: 3
-           sequencer: stopped
-process     st beat  CPU  MiB process     st beat  CPU  MiB
-supervisor   1 0.2s   3%  126 compute x7   7 0.2s  24%  882
-sweeper      1 0.2s   3%  126 engine       1 0.2s   3%  126
-l1           1 0.2s   3%  126 p2p          3 0.2s   3%  126
-blobs*       1 0.2s   3%  126 rpc          1 0.2s   3%  126
-derivation   1 0.2s   3%  126
-! 2m36s blobs: away
-! derivation: 231 L1 blocks behind, at 54 of 285 (46m12s)..."""
-    )
-
-
 def test_few_columns_have_one_table_and_a_hint() -> None:
     lines = status_lines(SYNCING, 59, 40)
     table = lines.index("process     starts  beat    CPU   MiB")

@@ -72,7 +72,7 @@ def state(head: bytes, safe: bytes = ZERO, finalized: bytes = ZERO) -> dict[str,
     return {"headBlockHash": to_hex(head), "safeBlockHash": to_hex(safe), "finalizedBlockHash": to_hex(finalized)}
 
 
-@pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
+@pytest.mark.parametrize("newest", ["regolith", "ecotone", "karst"])
 def test_sequencer_verifier_and_deriver_agree(newest: str) -> None:
     l2 = L2TestChain(newest)
     sequencer, verifier, deriver = EngineDriver(l2), EngineDriver(l2), EngineDriver(l2)
@@ -84,17 +84,6 @@ def test_sequencer_verifier_and_deriver_agree(newest: str) -> None:
         assert verifier.insert(payload)["status"] == "VALID"
         assert verifier.follow(payload.block_hash)["status"] == "VALID"
         assert deriver.extend(*payload.transactions[1:]) == payload
-
-
-def test_chains_cross_their_forks() -> None:
-    times = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
-    l2 = L2TestChain("regolith", {name: 1002 + 4 * index for index, name in enumerate(times)})
-    one, other = EngineDriver(l2), EngineDriver(l2)
-    for _ in range(20):
-        payload = one.extend()
-        assert other.insert(payload)["status"] == "VALID"
-        other.follow(payload.block_hash)
-    assert one.backend.chain.head.hash == other.backend.chain.head.hash
 
 
 def test_unknown_parents_are_syncing_and_known_blocks_are_valid() -> None:

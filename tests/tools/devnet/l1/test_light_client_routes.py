@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
+from rollup_node.stages.l1.light_client.beacon_json import parse_update
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
@@ -41,19 +41,6 @@ async def get(chain: L1Backend) -> AsyncIterator[Get]:
 def mine(chain: L1Backend, blocks: int = HEAD) -> None:
     for _ in range(blocks):
         chain.mine(chain.chain.head.header.timestamp + 2)
-
-
-async def test_what_a_light_client_reads(chain: L1Backend, get: Get) -> None:
-    mine(chain)
-    root = to_hex(chain.headers.root(chain.chain.finalized))
-    status, body = await get(f"light_client/bootstrap/{root}")
-    assert status == 200 and to_hex(parse_bootstrap(body, chain.network).header.beacon.root) == root
-    (update,) = parse_updates((await get("light_client/updates?start_period=0&count=4"))[1], chain.network)
-    assert update.next_sync_committee is not None
-    for kind, finalized in (("finality", HEAD - 1 - FINALIZED_DISTANCE), ("optimistic", 0)):
-        status, body = await get(f"light_client/{kind}_update")
-        newest = parse_update(body, chain.network)
-        assert (status, newest.attested_header.beacon.slot, newest.finalized_slot) == (200, HEAD - 1, finalized)
 
 
 async def test_a_stream_says_that_there_is_a_new_update(chain: L1Backend) -> None:
