@@ -108,7 +108,6 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, 
     ("words", "error"),
     [
         ((LAST, FIRST), f"--to-l1 {FIRST} is before --from-l1 {LAST}"),
-        ((FIRST, "x"), "'x' is not a block number"),
         ((FIRST, LAST, "--batcher=0x12"), "'0x12' is not an address of 20 bytes in hex"),
         ((FIRST, LAST, "--bacher=0x12"), "unknown flag --bacher; did you mean --batcher?"),
         ((FIRST, LAST, "--l1.max-concurrency=0"), "max concurrent requests cannot be less than 1"),

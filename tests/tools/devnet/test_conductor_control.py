@@ -1,12 +1,9 @@
 """How the conductor starts, stops and replaces the leader, with the RPC servers of two sequencers."""
 
 import pytest
-from msgspec.structs import replace
 
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.tools.devnet.conductor_control import (
     Cluster,
-    CommitRefused,
     HealthChecks,
     SequencerReport,
     best,
@@ -15,12 +12,6 @@ from tests.support.p2p.blocks import chain
 
 SERVERS = ("sequencer", "sequencer-2")
 BLOCKS = chain(6)
-
-
-def twin(payload: ExecutionPayload) -> ExecutionPayload:
-    """Another block with the same parent."""
-    changed = replace(payload, gas_used=payload.gas_used + 1)
-    return replace(changed, block_hash=payload_block_hash(changed))
 
 
 def report(number: int = 10, peers: int | None = 2) -> SequencerReport:
@@ -59,18 +50,6 @@ def committed(count: int) -> Cluster:
     for payload in BLOCKS[:count]:
         assert cluster.commit("sequencer", payload)
     return cluster
-
-
-@pytest.mark.parametrize("payload", [twin(BLOCKS[2]), BLOCKS[1], BLOCKS[4]], ids=["twin", "older", "gap"])
-def test_a_block_that_does_not_extend_is_refused_unless_the_last_one_was_replaced(payload: ExecutionPayload) -> None:
-    cluster = committed(3)
-    assert not cluster.extends(payload)
-    with pytest.raises(CommitRefused, match=rf"^block {payload.block_number} .* does not extend block 3 "):
-        cluster.commit("sequencer", payload)
-    assert cluster.last == BLOCKS[2]
-    assert cluster.commit("sequencer", payload, is_replaced=True)
-    assert cluster.last == payload and cluster.after(payload.block_hash) == []
-    assert len(cluster.blocks) == 4, "what was committed stays on record"
 
 
 def test_the_blocks_that_a_server_lacks() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.fuzz import __main__ as program
-from rollup_node.tools.fuzz.runner import Runner, replayed
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
 
@@ -21,19 +20,6 @@ def refuses(data: bytes) -> object:
 
 def target(run: object = refuses) -> FuzzTarget:
     return FuzzTarget("nobody", run, one_of([bytes(50)]), (RefusedError,))  # type: ignore[arg-type]
-
-
-def test_each_distinct_failure_is_written_once(tmp_path: Path) -> None:
-    def fails(data: bytes) -> None:
-        assert b"\xff" not in data
-
-    figures = Runner("example", target(fails), tmp_path).run([], 5, None, 3000)
-    (kept,) = tmp_path.iterdir()
-    assert b"\xff" in kept.read_bytes()
-    assert len(figures.findings) == 1 and str(kept) in figures.findings[0]
-    outcome, trace = replayed(target(fails), kept.read_bytes())
-    assert outcome.startswith("FAILED: AssertionError in test_each") and "in fails" in trace
-    assert replayed(target(), b"\xff")[1] == "" and replayed(target(), b"") == ("0", "")
 
 
 # --- the command line ----------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from rollup_node.stages.rpc.status.node_status import (
 from rollup_node.tools.inspect import status_screen
 from rollup_node.tools.inspect.status_screen import (
     FIRST_NOTICE,
-    GIVE_PORT,
     MAX_ANSWER,
     NOTICE_INTERVAL,
     Patience,
@@ -43,7 +42,6 @@ from rollup_node.tools.inspect.status_screen import (
     call_node,
     status_lines,
 )
-from tests.support.rpc.harness import RpcHarness
 from tests.support.rpc.node_statuses import UNKNOWN
 from tests.support.rpc.supernode import SupernodeHarness
 from tests.support.servers.loopback import free_port, own_address
@@ -56,11 +54,6 @@ async def refusal(url: str) -> str:
     with pytest.raises(SetupError) as caught:
         await call_node(url, "x", "it is older")
     return str(caught.value).replace(url.removeprefix("http://"), "URL")
-
-
-async def test_an_answer() -> None:
-    with json_rpc_server("x", {"result": [1]}) as url:
-        assert await call_node(url, "x", "") == [1]
 
 
 @pytest.mark.parametrize(
@@ -78,11 +71,6 @@ async def test_an_answer() -> None:
 async def test_a_refusal(answer: Mapping[str, Any], is_node: bool, text: str) -> None:
     with json_rpc_server("x", answer, is_node) as url:
         assert (await refusal(url)).startswith(text)
-
-
-async def test_nobody() -> None:
-    text = await refusal(f"http://{own_address()}:{free_port()}")
-    assert text.startswith("--rpc: no node answers at URL: cannot connect (") and text.endswith(GIVE_PORT)
 
 
 def block(number: int, age: float) -> BlockStatus:
@@ -225,16 +213,6 @@ def test_problems_that_do_not_fit_are_counted() -> None:
     lines = status_lines(msgspec.structs.replace(SYNCING, problems=many, reasons=[]))
     assert lines[-2:] == ["! 3s blobs: away 3", "! and 5 more"]
     assert len(lines) == 23
-
-
-async def test_the_status_of_a_node(tmp_path: Path) -> None:
-    async with RpcHarness(tmp_path, vhosts=("localhost",)).running() as rpc:
-        await rpc.until_ready()
-        async with StatusClient(f"{rpc.url}/") as client:
-            status, again = await client.fetch(), await client.fetch()
-    assert isinstance(status, NodeStatus) and isinstance(again, NodeStatus)
-    assert status.ready and status.heads.safe is not None and status.heads.safe.number == 20
-    assert again.chain == status.chain
 
 
 @asynccontextmanager

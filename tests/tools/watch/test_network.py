@@ -1,5 +1,5 @@
-"""`watch` and `witness` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported, and the
-engine proves output roots and gives the blocks."""
+"""`watch` and `witness` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported, and
+the engine proves output roots and gives the blocks."""
 
 import json
 import os

@@ -7,7 +7,7 @@ import pytest
 from rollup_node.stages.protocol.headers import header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import ordered_root, verify_account, verify_storage
+from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
@@ -81,24 +81,6 @@ def test_tags(api: EthApiHarness) -> None:
         api("eth_getBlockByNumber", "newest")
 
 
-def test_state_and_proofs(api: EthApiHarness) -> None:
-    owner = to_hex(api.l2.keys[0].address)
-    assert api("eth_getTransactionCount", owner) == "0x2" and api("eth_getTransactionCount", owner, "0x0") == "0x0"
-    assert api("eth_getCode", owner) == "0x" and len(api("eth_getCode", to_hex(TOKEN))) > 1000
-    assert api("eth_getStorageAt", to_hex(TOKEN), "0x0") == "0x" + "00" * 31 + "64"
-    root = from_hex(api("eth_getBlockByNumber", "latest")["stateRoot"])
-    proof = api("eth_getProof", to_hex(TOKEN), ["0x0", "0x7"], "latest")
-    account = verify_account(root, TOKEN, [from_hex(node) for node in proof["accountProof"]])
-    assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
-    absent = b"\x44" * 20
-    nodes = api("eth_getProof", to_hex(absent), [], "latest")["accountProof"]
-    assert verify_account(root, absent, [from_hex(node) for node in nodes]) is None
-    for entry, value in zip(proof["storageProof"], (100, 0), strict=True):
-        slot = int(entry["key"], 16).to_bytes(32, "big")
-        assert verify_storage(account.storage_root, slot, [from_hex(node) for node in entry["proof"]]) == value
-        assert entry["value"] == hex(value)
-
-
 def test_calls_and_estimates(api: EthApiHarness) -> None:
     owner = api.l2.keys[0].address
     balance = {"to": to_hex(TOKEN), "data": to_hex(call_data("balanceOf(address)", owner))}
@@ -129,17 +111,6 @@ def test_logs_by_range_address_and_topic(api: EthApiHarness) -> None:
     assert api("eth_getLogs", every | {"topics": [None, None, [owner, UNKNOWN]]}) == result
     assert api("eth_getLogs", {"blockHash": result[0]["blockHash"]}) == result
     assert api("eth_getLogs", every | {"topics": [UNKNOWN]}) == api("eth_getLogs", every | {"toBlock": "0x1"}) == []
-
-
-def test_sent_transactions_are_pending(api: EthApiHarness) -> None:
-    owner = to_hex(api.l2.keys[0].address)
-    raw = api.l2.transfer(0, 2)
-    sent = api("eth_sendRawTransaction", to_hex(raw))
-    assert api("eth_getTransactionByHash", sent)["blockHash"] is None
-    assert api("eth_getTransactionCount", owner, "pending") == "0x3"
-    for bad in (to_hex(raw), "0x02c0", to_hex(api.l2.deposit(b"\xee" * 20, None))):
-        with pytest.raises(JsonRpcError):
-            api("eth_sendRawTransaction", bad)
 
 
 @pytest.mark.parametrize(

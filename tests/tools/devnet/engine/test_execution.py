@@ -21,7 +21,6 @@ from rollup_node.tools.devnet.engine.execution import (
     block_attributes,
     l2_base_fee,
 )
-from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase, data
 from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
@@ -112,21 +111,7 @@ def test_extra_data_has_the_parameters_of_the_attributes_or_the_constants(
     assert block.header.extra_data.hex() == expected
 
 
-@pytest.mark.parametrize(("time", "placed"), [(1002, True), (1003, False)])
-def test_the_create2_deployer_is_deployed_by_a_block_at_canyons_time_only(time: int, placed: bool) -> None:
-    chain = Chain("regolith", {"canyon": time})
-    chain.extend()
-    chain.extend()
-    assert bool(chain.state.code(CREATE2_DEPLOYER)) == placed
-
-
 # --- fees ----------------------------------------------------------------------------------------------------------
-
-
-def test_ecotones_activation_block_charges_the_former_l1_fee() -> None:
-    chains = Chain("regolith", {"canyon": 1002, "ecotone": 1002}), Chain("regolith")
-    fees = [chain.extend(chain.l2.transfer(0, 0)).executed[1].extra["l1Fee"] for chain in chains]
-    assert fees[0] == fees[1] != "0x0"
 
 
 def test_base_fee_uses_the_parents_parameters_and_the_minimum() -> None:
@@ -161,14 +146,6 @@ def test_jovians_activation_block_has_no_user_transactions() -> None:
 
 
 # --- deposits ------------------------------------------------------------------------------------------------------
-
-
-def test_a_deposit_mints_and_calls() -> None:
-    chain = Chain()
-    entry, state = chain.deposit(to=RECEIVER, mint=100, value=30), chain.state
-    assert (state.balance(USER), state.balance(RECEIVER), state.nonce(USER)) == (70, 30, 1)
-    assert entry.result.succeeded and entry.result.gas_used == 21_000
-    assert entry.extra == {"depositNonce": "0x0", "depositReceiptVersion": "0x1"}
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from rollup_node.tools.devnet.evm.state import StateDatabase
 
 def test_what_a_block_accesses_changes_the_hash() -> None:
     assert EMPTY_ACCESS_LIST_HASH.hex() == "1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
-    state = RecordingState(StateDatabase())
+    state, address = RecordingState(StateDatabase()), b"\xaa" * 20
     hashes = [state.access_list_hash()]
-    for index, change in enumerate((lambda: state.balance(b"\xaa" * 20), lambda: state.set_storage(b"\xaa" * 20, 1, 2))):
+    for index, change in enumerate((lambda: state.balance(address), lambda: state.set_storage(address, 1, 2))):
         state.begin_transaction()
         change()
         state.note_access(index)
