@@ -47,10 +47,6 @@ OPERATORS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 NOT_LOGIC = ("log.", "self._log", "self.log", "self._meter", "self.meter", "meter.", "super().__init__")
 """What statements begin with that only tell what happens."""
-NOT_CHANGED = (
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),  # they have their own turn
-    *(ast.Assert, ast.Raise, ast.JoinedStr, ast.pattern),
-)
 
 
 class Mutant(NamedTuple):

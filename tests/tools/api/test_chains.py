@@ -13,12 +13,8 @@ from rollup_node.tools.api.chains import chain_of, config_of, words_of
 
 def test_a_network_by_its_name() -> None:
     network = rollup_node.Network("op-sepolia")
-    assert (network.name, network.l1_chain_id, network.l2_chain_id, network.block_time) == (
-        "op-sepolia",
-        11155111,
-        11155420,
-        2,
-    )
+    chain = (network.name, network.l1_chain_id, network.l2_chain_id, network.block_time)
+    assert chain == ("op-sepolia", 11155111, 11155420, 2)
     assert repr(network) == "Network('op-sepolia')" and words_of(network) == ("--network", "op-sepolia")
     assert list(network.forks)[:3] == ["regolith", "canyon", "delta"]
     assert network.number_at(1724785030) == 16491245 and network.time_of(16491245) == 1724785030

@@ -9,14 +9,6 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.api.errors import Error, input_errors, with_arguments
 
 
-def test_all_are_of_one_family_with_a_code_of_each_kind() -> None:
-    kinds = (rollup_node.InputError, rollup_node.EndpointError, rollup_node.RangeError, rollup_node.DataError)
-    assert all(issubclass(kind, rollup_node.Error) for kind in (*kinds, rollup_node.BlockDiffers))
-    assert [kind("x").code for kind in kinds] == ["INPUT", "ENDPOINT", "RANGE", "DATA"]
-    error = rollup_node.DataError("a batch", rule="V4")
-    assert (str(error), error.rule, error.code) == ("a batch", "V4", "DATA")
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 import rollup_node
@@ -11,9 +10,7 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.tools.api.blocks import Block
 from rollup_node.tools.api.run import (
-    FOLDER_SECONDS,
     DerivationRun,
-    FolderKind,
     L1Source,
     ListingRun,
     forward_logs,
@@ -24,7 +21,6 @@ from rollup_node.tools.api.run import (
 from rollup_node.tools.history.archive import number_name
 from rollup_node.tools.inspect.l2_source import SourceError
 from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded, ReplayFailed
-from tests.support.chains import recordings
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.recordings import write_recording
 from tests.tools.api.test_tables import EMPTY, FIRST
@@ -38,23 +34,6 @@ def _numbers(folder: Path, *numbers: int) -> None:
         path = folder / number_name(CHAIN, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("0x" + "00" * 32)
-
-
-async def _call(url: str, method: str, *params: object) -> dict[str, object]:
-    async with aiohttp.ClientSession() as session:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        async with session.post(url, json=body) as answer:
-            result: dict[str, object] = await answer.json()
-            return result
-
-
-def test_the_kinds_of_folders(tmp_path: Path) -> None:
-    recording, archive = tmp_path / "recording", tmp_path / "archive"
-    recording.mkdir()
-    write_recording(recording)
-    _numbers(archive, 7)
-    assert kind_of_folder(str(recording)) is FolderKind.RECORDING
-    assert kind_of_folder(str(archive)) is FolderKind.ARCHIVE
 
 
 @pytest.mark.parametrize("name", ["absent", "empty", "file", "nul\0"])
@@ -71,24 +50,6 @@ def test_the_last_block_of_an_archive(tmp_path: Path) -> None:
     assert last_block(tmp_path, CHAIN) == 2_000_010
     with pytest.raises(rollup_node.DataError, match=rf"no block of L1 chain 77, it has those of: {CHAIN}"):
         last_block(tmp_path, 77)
-
-
-async def test_an_archive_serves_its_last_block_as_the_head(tmp_path: Path) -> None:
-    _numbers(tmp_path, 7, 8)
-    async with served_folder(str(tmp_path), CONFIG) as served:
-        assert served.beacon is None
-        assert (await _call(served.l1, "eth_chainId"))["result"] == hex(CHAIN)
-        assert (await _call(served.l1, "eth_blockNumber"))["result"] == "0x8"
-        for label, full in (("latest", False), ("0x7", True)):
-            error = (await _call(served.l1, "eth_getBlockByNumber", label, full))["error"]
-            assert "is missing in the archive" in str(error)
-
-
-async def test_a_recording_serves_l1_and_blobs(tmp_path: Path) -> None:
-    write_recording(tmp_path)
-    async with served_folder(str(tmp_path), CONFIG) as served:
-        assert served.beacon == served.l1
-        assert (await _call(served.l1, "eth_blockNumber"))["result"] == hex(recordings.FIRST + 1)
 
 
 @pytest.mark.parametrize("name", ["l1_blocks.jsonl.gz", "expected.json"])
@@ -200,12 +161,6 @@ def test_ranges_of_l1_that_are_none(first: int, last: int, text: str) -> None:
         rollup_node.batches("op-sepolia", from_l1=first, to_l1=last, l1=URL, beacon=URL)
     result = ListingRun(SOURCE, 5_000_000, 5_000_000).error_of(RangeEnded("the chain left"), None)
     assert type(result) is rollup_node.RangeError
-
-
-def test_the_timeout_of_a_folder_is_short(tmp_path: Path) -> None:
-    assert (SOURCE.seconds, SOURCE._replace(timeout=None).seconds) == (1.0, None)
-    assert _folder(tmp_path)._replace(timeout=None).seconds == FOLDER_SECONDS
-    assert SOURCE.is_archive and not SOURCE.is_folder
 
 
 def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: Path) -> None:

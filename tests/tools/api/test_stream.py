@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 import rollup_node
-from rollup_node.tools.api import run, stream
 from rollup_node.tools.api.stream import QUEUED, Background, Ended
 from tests.support.servers.course_servers import ServedCourse
 from tests.tools.api.conftest import over
@@ -112,18 +111,6 @@ async def test_an_event_loop_takes_blocks(course: ServedCourse, hanging: rollup_
         await waiting
 
 
-def test_what_is_not_taken_is_bounded(course: ServedCourse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "QUEUED", 3)
-    derivation = over(course)
-    next(derivation)
-    emitted = threading.Event()
-    while not emitted.wait(0.01):
-        if derivation._background._results.qsize() >= 3:
-            emitted.set()
-    assert derivation._background._results.qsize() <= 4
-    assert len(list(derivation)) == BLOCKS - 1
-
-
 def test_a_loop_that_is_left_ends_the_derivation(course: ServedCourse) -> None:
     for block in over(course):
         if block.number == 2:
@@ -143,12 +130,3 @@ def test_ctrl_c_ends_it_and_a_second_call_works(course: ServedCourse, hanging: r
         next(hanging)
     timer.join()
     assert list(hanging) == [] and len(list(over(course, to_l2=3))) == 3
-
-
-def test_a_bug_in_the_thread_is_raised_as_it_is(course: ServedCourse, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(*arguments: object) -> int:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(run, "run_stages", fails)
-    with pytest.raises(ZeroDivisionError):
-        list(over(course))

@@ -16,12 +16,10 @@ from rollup_node.stages.protocol.commitments import (
     ChallengeStatus,
     decode_event,
     keccak_commitment,
-    resolve_data,
 )
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash, L1Block
-from rollup_node.tools.batcher.alt_da import AltDaBatcher, challenge_call, resolve_call
+from rollup_node.tools.batcher.alt_da import AltDaBatcher
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.da_server import DaServer
@@ -148,17 +146,3 @@ async def test_a_server_that_refuses_an_input_is_an_error() -> None:
     async with Harness().running(app_for_every_path(refuse)) as batcher:
         with pytest.raises(EndpointError, match="HTTP status 507"):
             await batcher.store(DATA[0])
-
-
-async def test_a_server_that_is_not_there_is_an_error() -> None:
-    l1 = JsonRpcClient("http://127.0.0.1:1")
-    batcher = AltDaBatcher("http://127.0.0.1:1", l1, Harness().send, WINDOW, True)
-    with pytest.raises(EndpointError, match="the request failed"):
-        await batcher.store(DATA[0])
-    await batcher.close()
-
-
-def test_the_calldata_of_a_resolution_has_its_arguments() -> None:
-    commitment = keccak_commitment(DATA[0])
-    assert resolve_data(resolve_call(commitment, 7, DATA[0])) == DATA[0]
-    assert to_hex(challenge_call(commitment, 7)).startswith("0x00000004c5d8c630")

@@ -9,29 +9,21 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.blobs.kzg import versioned_hash
 from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.transactions import decode_transaction, recover_sender
-from rollup_node.tools.batcher.channels import SAFE_TIMEOUT, ChannelConfig, Compression, encode_blob
+from rollup_node.tools.batcher.channels import SAFE_TIMEOUT, ChannelConfig, Compression
 from rollup_node.tools.batcher.driver import (
     BatcherConfig,
     BatchSubmitter,
     BlockUnavailable,
-    Fees,
     Key,
-    blob_transaction,
-    dynamic_fee_transaction,
     parse_arguments,
 )
-from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import BATCHER_KEY, INBOX, l1_genesis, rollup_json
 from rollup_node.tools.devnet.l1.backend import L1Backend
@@ -232,36 +224,7 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 KEY = Key(bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"))
-TO = b"\xaa" * 20
-CHAIN_ID = 900
 
 
 def test_address_of_a_well_known_development_key() -> None:
     assert KEY.address.hex() == "f39fd6e51aad88f6f4ce6ab8827279cfffb92266"
-
-
-def test_dynamic_fee_transaction() -> None:
-    raw = dynamic_fee_transaction(KEY, CHAIN_ID, 7, TO, 5, b"data", 30_000, Fees(tip=2, cap=3))
-    body = decode_transaction(raw)
-    assert (body.kind, body.nonce, body.to, body.value, body.data, body.gas) == (2, 7, TO, 5, b"data", 30_000)
-    assert (body.max_priority_fee, body.max_fee) == (2, 3)
-    assert recover_sender(body, CHAIN_ID) == KEY.address
-
-
-def test_contract_creation_has_no_recipient() -> None:
-    raw = dynamic_fee_transaction(KEY, CHAIN_ID, 0, None, 0, b"\x00", 60_000, Fees(tip=1, cap=1))
-    assert decode_transaction(raw).to is None
-
-
-def test_blob_transaction() -> None:
-    blob = encode_blob(b"frames")
-    built = blob_transaction(KEY, CHAIN_ID, 1, TO, [blob], 21_000, Fees(tip=1, cap=2, blob_cap=4))
-    body_fields, blobs, commitments, proofs = rlp.decode(built.pooled[1:])
-    canonical = b"\x03" + rlp.encode(body_fields)
-    body = decode_transaction(canonical)
-    assert keccak256(canonical) == built.hash
-    assert recover_sender(body, CHAIN_ID) == KEY.address
-    assert (body.max_blob_fee, body.blob_hashes) == (4, built.versioned_hashes)
-    assert [versioned_hash(commitment) for commitment in commitments] == list(built.versioned_hashes)
-    assert blobs == [blob]
-    assert list(map(verify_proof, blobs, commitments, proofs)) == [True]

@@ -1,7 +1,5 @@
 """Proofs made without the set-up of ckzg are those that ckzg makes."""
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,20 +75,6 @@ def test_an_opening_as_by_ckzg() -> None:
     for malformed in (b"", bytes(48), commitment[:47]):
         assert not verify_opening(malformed, 7, value, proof)
         assert not verify_opening(commitment, 7, value, malformed)
-
-
-def test_by_ckzg_where_its_setup_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, ...]] = []
-
-    def compute(*arguments: object) -> bytes:
-        asked.append(arguments)
-        return b"proof"
-
-    monkeypatch.setattr(kzg_proofs, "setup_pays", lambda: True)
-    monkeypatch.setattr(kzg_proofs, "load_setup", lambda: "set-up")
-    monkeypatch.setattr(kzg_proofs, "ckzg", SimpleNamespace(compute_blob_kzg_proof=compute))
-    assert compute_proof(b"blob", b"commitment") == b"proof"
-    assert asked == [(b"blob", b"commitment", "set-up")]
 
 
 def test_by_ckzg_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,11 +167,6 @@ async def test_the_opp2p_namespace(running_rpc: RunWithRpc, monkeypatch: pytest.
         ]
 
 
-def test_the_modules_fit_any_web3() -> None:
-    attached: Any = Web3(external_modules=MODULES)
-    assert isinstance(attached.optimism, Optimism)
-
-
 def test_the_node_does_not_import_it() -> None:
     stages = "rollup_node.stages.p2p.process.stage, rollup_node.stages.rpc.process.stage"
     code = f"import sys, rollup_node.node.cli, {stages}; print(sorted({{'web3', 'eth_account'}} & set(sys.modules)))"

@@ -63,7 +63,7 @@ def forms(secret: str) -> list[str]:
 
 
 @pytest.mark.parametrize("option", SECRET_OPTIONS, ids=lambda option: option.name)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_no_secret_option_is_left(option: AnyOption, data: st.DataObject) -> None:
     secret = data.draw(HEX if option.value_type.label == "string" and "header" not in option.name else WORD)
@@ -76,7 +76,7 @@ def test_no_secret_option_is_left(option: AnyOption, data: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("option", URL_OPTIONS, ids=lambda option: option.name)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(user=WORD, password=WORD, key=WORD)
 def test_no_part_of_a_url_but_its_host_is_left(option: AnyOption, user: str, password: str, key: str) -> None:
     user, password = quote(user, safe=""), quote(password, safe="")
@@ -90,6 +90,7 @@ def test_no_part_of_a_url_but_its_host_is_left(option: AnyOption, user: str, pas
     assert "provider.example" in redactor.text(f"calls {url} now")
 
 
+@settings(max_examples=30)
 @given(st.text(), st.lists(st.text(min_size=MIN_SECRET), max_size=3))
 def test_any_text_and_any_secrets_are_taken(text: str, secrets: list[str]) -> None:
     redactor = Redactor(secrets)

@@ -14,12 +14,9 @@ import pytest
 from aiohttp import web
 
 from rollup_node.node.checks.finding import ok
-from rollup_node.node.options.parsing import parse_options
-from rollup_node.node.setup.plan import plan_node
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.commands.check import _files
 from rollup_node.tools.preflight import preflight
 from tests.support.engine.remote_signers import TlsSetUp
 from tests.support.processes.cli import Cli
@@ -353,11 +350,6 @@ def test_the_document_names_every_finding() -> None:
     assert findings <= named <= {code.text for code in Code}
     sources = "".join(path.read_text() for top in ("node", "tools") for path in (root / top).rglob("*.py"))
     assert not [code.name for code in Code if code.is_finding and f"Code.{code.name}" not in sources]
-
-
-def test_the_files_are_those_that_the_options_name() -> None:
-    values = parse_options([*words("http://a", "http://b", "http://c", "--p2p.disable", "--safedb.path=s")], {}).values
-    assert set(_files(plan_node(values))) == {"runtime.dir", "safedb.path"}
 
 
 def test_all_chains_of_a_supernode(endpoints: CheckedEndpoints, run: Check, tmp_path: Path) -> None:

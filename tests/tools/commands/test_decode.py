@@ -104,36 +104,18 @@ def test_a_recorded_transaction_has_its_hash(decode: Decode, blocks: list[list[b
     assert {tuple(batch["l1_transactions"]) for batch in ran.batches} == {(f"0x{keccak256(raw).hex()}",)}
 
 
-def test_the_blobs_in_any_order(decode: Decode, recording_folder: Path, expected: Any) -> None:
-    ran = decode(*sorted(recording_folder.glob("blob_*.bin")), "--as", "blob", *ON_OP_SEPOLIA)
-    channels = {batch["channel"] for batch in ran.batches}
-    in_blobs = [span["tx_hashes_sha256"] for span in expected["spans"] if span["channel"] in channels]
-    assert (ran.code, ran.err, len(in_blobs)) == (0, [], 14)
-    assert [batch["tx_hashes_sha256"] for batch in ran.batches] == in_blobs
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "counts"),
     [
         ("magi_batcher_transactions.bin", "data", [("singular", 1, n) for n in (7, 2, 0, 2, 1, 2)]),
         ("magi_batcher_transactions.bin", "frames", [("singular", 1, n) for n in (7, 2, 0, 2, 1, 2)]),
         ("hildr_batches_0.bin", "channel", [("span", 84, 9)]),
-        *((f"hildr_batches_{number}.bin", "channel", [("singular", 1, 20)]) for number in (1, 2, 3, 4)),
         ("kona_batch.bin", "channel", [("span", 143, 1766)]),
     ],
 )
 def test_channels(decode: Decode, shared_data: Path, name: str, kind: str, counts: list[Any]) -> None:
     ran = decode(shared_data / "channels" / name, "--as", kind, *OP_MAINNET)
     assert (ran.code, ran.err, ran.counts) == (0, [], counts)
-
-
-def test_six_singular_batches_of_one_channel_body(decode: Decode, shared_data: Path) -> None:
-    folder = shared_data / "channels"
-    body = decode(folder / "hildr_batches_singular.bin", "--as", "channel")
-    data = decode(folder / "magi_batcher_transactions.bin", "--as", "data")
-    assert sum(batch["transactions"] for batch in body.batches) == 14
-    channel = {name: data.batches[0][name] for name in ("channel", "channel_bytes")}
-    assert [batch | channel for batch in body.batches] == data.batches
 
 
 @pytest.mark.parametrize(
@@ -157,15 +139,6 @@ def test_blobs_that_hold_no_batches(decode: Decode, shared_data: Path) -> None:
         (line,) = ran.err
         assert (ran.code, ran.batches) == (1, [])
         assert line.startswith(f"rollup-node: {path} (data of the blob): offset ") and line.endswith(f"[{rule}]")
-
-
-def test_beacon_blobs_of_another_encoding(decode: Decode, shared_data: Path, tmp_path: Path) -> None:
-    answer = json.loads((shared_data / "blobs" / "goerli_sidecars_7422094.json").read_text())
-    for number, sidecar in enumerate(answer["data"]):
-        (tmp_path / str(number)).write_text(sidecar["blob"])
-    ran = decode(*sorted(tmp_path.iterdir()), "--as", "blob")
-    assert ran.code == 1
-    assert len(ran.err) == 5 and all("blob encoding version 22 [BL1]" in line for line in ran.err)
 
 
 def test_the_blocks_of_a_real_span(
@@ -231,7 +204,6 @@ def test_results_in_a_file(decode: Decode, hildr: Path, tmp_path: Path) -> None:
     [
         ((*OP_MAINNET, "--fork-time", "Delta=1718364637"), ""),
         ((*OP_MAINNET, "--fork-time", "delta=1718364638"), "before span batches are allowed [BE5]"),
-        ((*OP_MAINNET, "--fork-time", "canyon=0"), "[BE5]"),
         ((*OP_MAINNET, "--fork-time", "delta=5", "--l1-time", 4), "[BE5]"),
         (("--network", "op-mainnet"), ""),
         (("--network", "op-mainnet", "--fork-time", "delta=2000000000"), "[BE5]"),
@@ -259,12 +231,8 @@ def test_spans_without_the_chain_are_a_warning(decode: Decode, shared_data: Path
     [
         ("x", "--as is required: transaction, blob, data, "),
         ("--as blob", "FILE is required: bytes, or hex text"),
-        ("x --as blub", "invalid choice: 'blub'"),
         ("x --as blob --fork-time fjord", "--fork-time 'fjord' is not NAME=T"),
         ("x --as blob --fork-time fjrd=5", "unknown fork 'fjrd'; did you mean fjord?"),
-        ("x --as blob --network op-mainet", "invalid network"),
-        ("x --as blob --chain-id -1", "'-1' is not a chain id"),
-        ("x --as blob --chainid=5", "unknown flag --chainid; did you mean --chain-id?"),
         ("x --as blob --block-time 0", "--block-time 0: blocks have at least one second"),
         ("x --as blob --out b.csv --full", "contradict each other"),
         ("x --as blob --l1 y", "unknown flag --l1"),

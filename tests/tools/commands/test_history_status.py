@@ -15,10 +15,9 @@ from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError
 from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands.history_status import PastSafeHeads, PastStore
-from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
-from rollup_node.tools.history.manifest import RunConfig, rollup_digest
+from rollup_node.tools.history.folder import HistoryFolder
+from rollup_node.tools.history.manifest import rollup_digest
 from tests.support.chains.chain_fixture import make_rollup
-from tests.support.chains.history_values import row
 from tests.support.chains.small_history import FIRST, LAST, forged, l1_hash, l2_hash, run_file, small_history
 from tests.support.engine.safe_head_writer import entries_of
 from tests.support.engine.safe_heads import entry
@@ -102,17 +101,6 @@ PAST = PastSafeHeads(entry(9, 20), 15)
 ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
 
 
-def test_safe_heads_of_a_history_are_answered_in_an_empty_file(memory: PastStore) -> None:
-    """[SDB16]: those before it are a gap."""
-    assert memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2) == 4
-    assert [memory.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
-    assert memory.l1_of(21) == ENTRIES[0]
-    with pytest.raises(HistoryUnavailableError):
-        memory.l1_of(20)
-    memory.write(entry(16, 30))
-    assert memory.l1_of(27) == entry(16, 30)
-
-
 def test_a_history_from_genesis_has_no_gap(memory: PastStore) -> None:
     genesis = ROLLUP.genesis
     past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
@@ -150,26 +138,9 @@ def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str,
     assert entries_of(memory) == [own]
 
 
-CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
-RUN = RunFile(CONFIG, "local", 129)
-
-
-def _history(path: Path, *firsts: int, salt: str = "") -> HistoryFolder:
-    folder = HistoryFolder(path)
-    folder.open(RUN)
-    for first in firsts:
-        item = row(first, first + 9, CONFIG.digest, salt if first != firsts[0] else "")
-        source = folder.partial(item.range) / "rows"
-        source.write_text("x")
-        name = item.files[0].path
-        folder.publish(
-            msgspec.structs.replace(item, files=(file_entry(source, name, "l2_blocks", 20),)), {name: source}
-        )
-    return folder
-
-
 def test_a_history_with_a_gap(tmp_path: Path, cli: Cli) -> None:
-    folder = _history(tmp_path / "out", 100, 120)
+    folder = small_history(tmp_path / "out")
+    (folder.path / "manifest" / "range-000000000110.json").unlink()
     assert cli.out("history", "status", "--out", folder.path).splitlines() == [
         "local: L1 blocks 100 to 129, 2 of 3 ranges done",
         "L1 blocks 20 of 30, L2 blocks 40",
@@ -200,20 +171,6 @@ def test_a_whole_history_is_proved_until_a_byte_changes(tmp_path: Path, cli: Cli
     assert f"L1 blocks 110 to 119: {path.relative_to(folder.path)}: " in ended.out
 
 
-@pytest.mark.parametrize(("name", "code"), [("status", 0), ("verify", 1)])
-def test_a_damaged_manifest_is_named(name: str, code: int, tmp_path: Path, cli: Cli) -> None:
-    folder = small_history(tmp_path / "out")
-    (folder.path / "manifest" / "range-000000000110.json").write_text("{")
-    ended = cli("history", name, "--out", folder.path)
-    assert ended.code == code and '/range-000000000110.json" is unreadable (' in ended.out
-
-
-def test_an_open_seam(tmp_path: Path, cli: Cli) -> None:
-    folder = _history(tmp_path / "out", 100, 110, salt="5")
-    text = "open seam L1 109/110: L1 origin of the safe head differ: run again"
-    assert text in cli.out("history", "status", "--out", folder.path).splitlines()
-
-
 @pytest.mark.parametrize(
     "command", ["status", "verify", "report --html x", "safedb --network op-sepolia --safedb.path x"]
 )
@@ -236,7 +193,7 @@ def test_a_folder_without_a_history(command: str, tmp_path: Path, cli: Cli) -> N
 
 def test_a_page_is_written_once(tmp_path: Path, cli: Cli) -> None:
     out, page = tmp_path / "out", tmp_path / "page.html"
-    HistoryFolder(out).open(RUN)
+    HistoryFolder(out).open(run_file())
     day = out / "l2_blocks" / "day=2024-08-27"
     day.mkdir(parents=True)
     (day / "range-1.jsonl").write_text(json.dumps({"l1_time": 1_724_785_044, "time": 1_724_785_034, "bytes": 5}) + "\n")

@@ -1,8 +1,6 @@
 """`rollup-node replay` on recorded OP Sepolia data, which a thread serves."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,12 +64,6 @@ def test_real_blocks_come_out_as_they_were_built(recorded: str, leftovers: Lefto
         assert [sent[item] for item in line["l1_transactions"]] == [line["derived_from"]], "one transaction a channel"
 
 
-def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(replay: Replay, blocks: Path) -> None:
-    done = replay(blocks, "16491247", "16491249")
-    assert done.code == 0, done.err
-    assert _numbers(done) == [16491248, 16491249]
-
-
 def test_a_difference_ends_the_run_with_a_line_for_each_field(replay: Replay, blocks: Path, tmp_path: Path) -> None:
     known = json.loads(blocks.read_text())
     transactions = known[1]["txs"]
@@ -92,38 +84,17 @@ def test_a_difference_ends_the_run_with_a_line_for_each_field(replay: Replay, bl
     assert (line["number"], line["hash"], len(line["differences"])) == (16491245, None, 4)
 
 
-def test_without_hashes_the_span_is_read_to_its_end(replay: Replay, blocks: Path, tmp_path: Path) -> None:
-    (tmp_path / "blocks.json").write_text(json.dumps(json.loads(blocks.read_text())[:1]))
-    done = replay(tmp_path / "blocks.json", "16491244", "16491251", *FROM_L1)
-    assert done.code == 1
-    assert _numbers(done) == list(range(16491245, 16491250))
-    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.err.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
         ("--from-l2 5 --to-l2 4 --l2 http://127.0.0.1:1", "--to-l2 4 is not after --from-l2 5"),
         ("--from-l2 1 --to-l2 4", "give the L2 source"),
-        ("--from-l2 x --to-l2 4 --l2 http://127.0.0.1:1", "'x' is not a block number"),
         ("--to-l2 4", "--from-l2"),
     ],
 )
 def test_wrong_flags_are_rejected_in_one_line(flags: str, text: str, cli: Cli) -> None:
     node = ("--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1")
     assert text in cli.refused("replay", *node, *flags.split())
-
-
-def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str, blocks: Path) -> None:
-    """In the middle of a span [LFT9]."""
-    time = 1691802540 + 2 * 16491247
-    words = _words(recorded, blocks, *RANGE, *FROM_L1)
-    command = [sys.executable, "-m", "tests.support.processes.leaving_node", str(time), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
-    assert done.returncode == 1
-    assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == [16491245, 16491246]
-    end = "block 16491246 is the last that can be derived, Somefork began at 2024-08-27T18:57:14Z (NETWORK-LEFT)"
-    assert done.stderr.splitlines()[-1] == f"rollup-node: {end}"
 
 
 def test_flags_become_a_replay(tmp_path: Path) -> None:

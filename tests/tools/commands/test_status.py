@@ -35,14 +35,12 @@ async def command(*flags: str, stdout: int = PIPE) -> AsyncIterator[asyncio.subp
             await process.wait()
 
 
-async def test_once_and_watched(tmp_path: Path) -> None:
+async def test_once_and_watched(tmp_path: Path, cli: Cli) -> None:
     """Without a terminal one screen follows the other; Ctrl-C ends it well."""
     async with asyncio.timeout(50), RpcHarness(tmp_path).running() as rpc:
         await rpc.until_ready()
-        async with command("--json", "--rpc", rpc.url) as once:
-            out, err = await once.communicate()
-        assert (once.returncode, err) == (0, b"")
-        assert msgspec.json.decode(out, type=NodeStatus).ready
+        once = await asyncio.to_thread(cli.out, "status", "--json", "--rpc", rpc.url)
+        assert msgspec.json.decode(once, type=NodeStatus).ready
         async with command("--watch", "--rpc", rpc.url) as watch:
             assert watch.stdout is not None
             lines = [(await watch.stdout.readline()).decode() for _ in range(2)]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,9 +11,9 @@ from tests.support.chains.l1_with_games import L1WithGames
 from tests.support.processes.cli import Cli
 from tests.support.servers.http_listener import json_rpc_app, listening
 from tests.support.servers.threads import in_thread
+from tests.tools.watch.test_node_reader import node_methods
 
 GAMES = ("--games", to_hex(FACTORY))
-ROOT = "0x" + "11" * 32
 
 
 @pytest.fixture
@@ -22,25 +21,12 @@ def l1() -> L1WithGames:
     return L1WithGames()
 
 
-def _node() -> dict[str, Any]:
-    return {
-        "optimism_rollupConfig": lambda: {"l1_chain_id": 900},
-        "optimism_syncStatus": lambda: {
-            "current_l1": {"number": 1000},
-            "finalized_l1": {"number": 0},
-            "safe_l2": {"number": 60},
-        },
-        "optimism_outputAtBlock": lambda number: {"outputRoot": ROOT},
-        "optimism_safeHeadAtL1Block": lambda number: {"safeHead": {"number": 50}},
-    }
-
-
 @pytest.fixture
 def urls(l1: L1WithGames) -> Iterator[tuple[str, ...]]:
     """Yield the flags of an L1 and a node."""
     with (
         in_thread(listening(json_rpc_app(l1.methods()))) as (l1_url,),
-        in_thread(listening(json_rpc_app(_node()))) as (node_url,),
+        in_thread(listening(json_rpc_app(node_methods()))) as (node_url,),
     ):
         yield ("--l1", l1_url, "--rpc", node_url)
 

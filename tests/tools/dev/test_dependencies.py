@@ -1,7 +1,6 @@
 """What the base installation consists of."""
 
 from importlib.metadata import distribution
-from pathlib import Path
 
 from rollup_node.tools.dev.dependencies import base_dependencies, pinned_versions
 from tests.conftest import ROOT
@@ -29,8 +28,3 @@ def test_those_with_compiled_code_have_wheels_for_alpine() -> None:
     names = base_dependencies(ROOT).keys() - {"rollup-node"}
     compiled = {name for name in names if "Root-Is-Purelib: false" in (distribution(name).read_text("WHEEL") or "")}
     assert compiled == set(MUSLLINUX.split())
-
-
-def test_names_are_compared_as_pip_does(tmp_path: Path) -> None:
-    (tmp_path / "constraints.txt").write_text("# comment\nPy_YAML==1.0 ; python_version < '4'\n")
-    assert pinned_versions(tmp_path) == {"py-yaml": "1.0"}

@@ -1,6 +1,5 @@
 """The folder graph: what counts as an import, cycles, levels, and the command."""
 
-import ast
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,11 +8,8 @@ import pytest
 from rollup_node.tools.dev.folder_graph import (
     Graph,
     cycles,
-    imported_names,
     levels,
     main,
-    module_graph,
-    modules,
 )
 
 
@@ -43,20 +39,6 @@ def _graph(**edges: str) -> Graph:
     return {node: frozenset(targets) for node, targets in edges.items()}
 
 
-def test_imports_in_functions_count() -> None:
-    tree = ast.parse("import a.b\ndef f():\n    from c.d import e, f as g\n")
-    assert imported_names(tree) == {"a.b", "c.d", "c.d.e", "c.d.f"}
-
-
-def test_modules_and_their_imports(tree: Path) -> None:
-    known = modules(tree)
-    assert set(known) == {"ipc.clock", "ipc.wire.codec", "stages.engine.core", "stages.engine.state", "node.start"}
-    graph = module_graph(known)
-    assert graph["node.start"] == {"stages.engine.core", "stages.engine.state"}
-    assert graph["stages.engine.core"] == {"ipc.wire.codec"}
-    assert graph["ipc.clock"] == frozenset()
-
-
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
@@ -82,13 +64,6 @@ def test_the_command_prints_levels(tree: Path, capsys: pytest.CaptureFixture[str
         "level  0  ipc",
         "4 folders on 4 levels, no cycles",
     ]
-
-
-def test_the_command_shows_one_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stages/engine/"], tree) == 0
-    assert capsys.readouterr().out == "stages/engine\n  imports     ipc/wire\n  imported by node\n"
-    assert main(["stages/none"], tree) == 1
-    assert "no folder stages/none" in capsys.readouterr().err
 
 
 def test_the_command_fails_on_a_cycle_and_names_its_imports(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

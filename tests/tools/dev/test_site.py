@@ -1,13 +1,11 @@
 """The documentation site: what its pages make of those of the repository, and that it loads nothing from elsewhere."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.dev import site
-from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, notebook_page, site_markdown
+from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, site_markdown
 
 
 @pytest.mark.parametrize(
@@ -52,38 +50,9 @@ def test_sources_on_other_hosts_are_found(tmp_path: Path) -> None:
     assert foreign_sources(tmp_path) == ["a.html: //x/s.js", "a.html: https://x/i.png", "b.css: https://x/f.css"]
 
 
-def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
-    printed, drawn = {"text": ["1\n"]}, {"data": {"image/svg+xml": ["<svg>\n", "</svg>"]}}
-    cells = [
-        {"cell_type": "markdown", "source": ["# A\n", "text"]},
-        {"cell_type": "code", "source": ["print(1)"], "outputs": [printed, drawn]},
-    ]
-    (tmp_path / "b.ipynb").write_text(json.dumps({"cells": cells}))
-    page, pictures = notebook_page(tmp_path / "b.ipynb")
-    assert page.startswith(
-        "# A\ntext\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n![What the cell draws](b-1.svg)"
-    )
-    assert pictures == {"b-1.svg": "<svg>\n</svg>"}
-
-
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")}
     pages |= {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
     missing = [page for page in sorted(pages | set(TOP_PAGES)) if f" {page}\n" not in navigation]
     assert missing == []
-
-
-def test_a_broken_link_fails_the_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "index.md").write_text("# Index\n\n[x](#index)\n")
-    settings = "site_name: x\ntheme: {name: material, font: false}\nvalidation: {anchors: warn}\n"
-    (tmp_path / "mkdocs.yml").write_text(settings)
-    monkeypatch.setattr(site, "ROOT", tmp_path)
-    assert site.main(["--out", str(tmp_path / "site")]) == 0
-    (docs / "index.md").write_text("# Index\n\n[x](#nothing)\n")
-    assert site.main([]) == 1
-    assert "#nothing" in capfd.readouterr().err

@@ -4,9 +4,9 @@ chain."""
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Program
 
-BLOCKS = 12
-FAULTS = 3
-"""A stop of the sequencer, a transfer of the lead, a kill of the engine process."""
+BLOCKS = 8
+FAULTS = 2
+"""A stop of the sequencer, and a transfer of the lead."""
 END_SECONDS = 58.0
 
 

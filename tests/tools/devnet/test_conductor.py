@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, application
-from rollup_node.tools.devnet.conductor import ConductorMethods, OverviewMethods, ReplacedBlocks, main
+from rollup_node.tools.devnet.conductor import ConductorMethods, OverviewMethods, ReplacedBlocks
 from rollup_node.tools.devnet.conductor_control import Cluster, Control, HealthChecks, SequencerReport
 from tests.support.p2p.blocks import block, chain, chain_config, l1_info_transaction
 from tests.support.servers.http_listener import json_rpc_app, listening
@@ -137,9 +136,3 @@ async def test_an_operator_transfers_the_lead() -> None:
         assert await all_.call("dev_commits", 1) == []
         for client in (first, second, all_):
             await client.close()
-
-
-def test_the_program_names_a_wrong_sequencer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("sequencer", "a/b=http://127.0.0.1:1", "sequencer=here"):
-        assert main(["--sequencer", text, "--l1", NOWHERE, "--rollup", str(tmp_path / "none")]) == 1
-        assert len(capsys.readouterr().err.splitlines()) == 1

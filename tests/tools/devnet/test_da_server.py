@@ -73,14 +73,3 @@ async def test_a_lying_server_tells_the_truth_in_the_end() -> None:
             with pytest.raises(EndpointError, match="do not match commitment"):
                 await server.get(0)
         assert await server.get(0) == DATA[0]
-
-
-@pytest.mark.parametrize("mode", ["losing", "withholding"])
-async def test_a_server_that_loses_inputs_keeps_a_repeated_one_in_the_end(mode: str) -> None:
-    async with serving(mode) as server:
-        tries = 0
-        for number in range(len(DATA)):
-            while await server.get(number) is None:
-                assert await server.put(number) == 200
-                tries += 1
-        assert len(DATA) < tries < 3 * len(DATA)

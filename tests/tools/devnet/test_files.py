@@ -37,10 +37,3 @@ def test_late_forks_of_l1() -> None:
     for time in (1000, 1005, 1006, 1020):
         blobs = backend.evm_rules(time).blobs
         assert blobs is not None and blobs.update_fraction == chain.update_fraction(time)
-
-
-def test_a_node_whose_files_are_elsewhere(tmp_path: Path) -> None:
-    files = NetworkFiles(tmp_path / "a", {"verifier": tmp_path / "b"})
-    paths = [files.log, files.node, files.peer_database, files.discovery_database, files.safe_head_database]
-    assert {path("verifier").parent for path in paths} == {tmp_path / "b"}
-    assert {path("sequencer").parent for path in paths} == {files.log("verifier-engine").parent} == {tmp_path / "a"}

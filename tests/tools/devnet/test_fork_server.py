@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,10 +34,9 @@ class Case:
 
 
 @pytest.fixture
-def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+def case(fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setattr(servers, "PROGRAMS", {NAME: "tests.support.processes.forking"})
-    with spawned_fork_server() as server:
-        yield Case(server, tmp_path / "log")
+    return Case(fork_server, tmp_path / "log")
 
 
 def test_what_a_program_has_from_its_start_and_how_it_ends(case: Case) -> None:
@@ -91,11 +89,12 @@ def test_a_log_that_cannot_be_opened_and_one_on_a_full_disk(case: Case) -> None:
 
 
 def test_programs_end_with_their_server(case: Case) -> None:
-    program = case.running()
-    os.kill(case.server.pid, signal.SIGKILL)
-    assert program.wait(SECONDS) == -signal.SIGKILL
-    with pytest.raises(OSError):
-        case.start("0")
+    with spawned_fork_server() as case.server:
+        program = case.running()
+        os.kill(case.server.pid, signal.SIGKILL)
+        assert program.wait(SECONDS) == -signal.SIGKILL
+        with pytest.raises(OSError):
+            case.start("0")
 
 
 def test_all_end_with_the_process_that_started_the_server(leftovers: Leftovers) -> None:

@@ -100,7 +100,7 @@ def test_singular_batches_in_calldata_with_zlib_and_a_remote_signer_in_the_live_
     assert " blocks, output roots equal on all nodes; safe " in text.splitlines()[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_during_the_start(leftovers: Leftovers, number: signal.Signals) -> None:
     with start(leftovers, "--blocks", "5") as program:
         program.wait_for_line("starting the network")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.tools.devnet.files import NetworkFiles, write_secrets
 from rollup_node.tools.devnet.ports import (
     LOOPBACK,
@@ -14,7 +13,6 @@ from rollup_node.tools.devnet.ports import (
     Ports,
     address,
     bootnode,
-    identity,
     peer_options,
     reserved,
 )
@@ -49,17 +47,6 @@ def files(tmp_path: Path) -> NetworkFiles:
     files = NetworkFiles(tmp_path)
     write_secrets(files, ("sequencer", "verifier"))
     return files
-
-
-def test_addresses(files: NetworkFiles) -> None:
-    own = identity(files, "sequencer")
-    multiaddress = address(files, "sequencer", 9000)
-    assert multiaddress.startswith("/ip4/127.0.0.1/tcp/9000/p2p/16Uiu2HA")
-    assert parse_multiaddr(multiaddress)
-    assert own.peer_id == identity(files, "sequencer").peer_id != identity(files, "verifier").peer_id
-    enode = bootnode(files, "sequencer", 9000)
-    assert enode.startswith("enode://") and enode.endswith("@127.0.0.1:9000")
-    assert len(enode) == len("enode://") + 128 + len("@127.0.0.1:9000")
 
 
 def test_peers_and_signing(files: NetworkFiles) -> None:

@@ -80,12 +80,6 @@ async def test_without_a_batcher_safe_heads_may_stand_still(monkeypatch: pytest.
     assert heads == NodeHeads(6, 5, 0)
 
 
-def test_a_temporary_directory_is_removed() -> None:
-    with data_directory(None) as path:
-        assert path.is_dir()
-    assert not path.exists()
-
-
 def test_a_given_directory_is_kept_and_locked(tmp_path: Path) -> None:
     value = tmp_path / "data"
     with data_directory(value):

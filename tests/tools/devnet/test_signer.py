@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.signer import SignerMethods, main
-from tests.support.servers.http_listener import json_rpc_app, listening
 
 KEY = LocalSigner(SIGNER_KEY.secret)
 METHODS = SignerMethods(private_key(SIGNER_KEY.secret))
@@ -24,15 +21,6 @@ HASH = b"\x07" * 32
 def request(**changes: Any) -> dict[str, Any]:
     wanted = {"domain": [0] * 32, "chainId": 901, "payloadHash": base64.b64encode(HASH).decode()}
     return {**wanted, "senderAddress": to_hex(KEY.address), **changes}
-
-
-async def test_a_node_gets_its_blocks_signed() -> None:
-    async with listening(json_rpc_app(METHODS.methods())) as (url,):
-        signer = RemoteSigner(SignerConfig(url, KEY.address, tls_enabled=False))
-        try:
-            assert await signer.sign_block(901, HASH) == await KEY.sign_block(901, HASH)
-        finally:
-            await signer.close()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """The status of a network: heads, peers, L1, batches and memory, and its display."""
 
-import json
-import os
-import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, repeat
@@ -19,14 +15,11 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet import status as module
 from rollup_node.tools.devnet.status import (
     Comparison,
-    LineView,
     LiveView,
     NetworkStatus,
     NodeHeads,
     ProcessUsage,
-    SilentView,
     StatusPoller,
-    choose,
     compare_output_roots,
 )
 from tests.support.servers.http_listener import json_rpc_app, listening
@@ -37,33 +30,6 @@ STATUS = NetworkStatus(
     batches={"channels": 4, "blobs": 3},
     processes={"sequencer": [ProcessUsage("l1", 123, 2, 40.4), ProcessUsage("engine", 124, 1, 60.0)], "verifier": []},
 )
-
-
-def test_the_display_fits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(choose(True, None), SilentView)
-    assert isinstance(choose(False, None), LineView)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    live = choose(False, 5)
-    assert isinstance(live, LiveView)
-    live.close()
-
-
-def test_lines_have_all_heads_every_two_seconds(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = iter([10.0, 10.0, 11.0, 12.5, 12.5])
-    monkeypatch.setattr(time, "monotonic", lambda: next(times))
-    lines = LineView(30)
-    lines.message("starting")
-    for status in (STATUS, STATUS, NetworkStatus(l1_head=31, leader="sequencer-2")):
-        lines.show(status)
-    lines.close()
-    assert capsys.readouterr().out.splitlines() == [
-        "starting",
-        "L1 30  sequencer unsafe/safe/finalized 9/7/5 peers 2  verifier unsafe/safe/finalized starting  "
-        "batches 4 blobs 3  of 30",
-        "L1 31  leader sequencer-2  batches 0 blobs 0  of 30",
-    ]
 
 
 ROLES = ("supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc")
@@ -141,49 +107,6 @@ async def test_heads_peers_and_l1(tmp_path: Path) -> None:
         assert (status.l1_head, status.nodes) == (None, {"verifier": NodeHeads(9, 7, 5, None)})
     async with polling(tmp_path, optimism_syncStatus=lambda: heads("0x" + "00" * 32)) as poller:
         assert (await poller.poll()).nodes == {"verifier": None}, "it is starting"
-
-
-async def test_files_of_batcher_and_supervisor(tmp_path: Path) -> None:
-    (tmp_path / "verifier").mkdir()
-    entries = [
-        {"role": "l1", "copy": 0, "pid": os.getpid(), "incarnation": 2},
-        {"role": "compute", "copy": 0, "pid": os.getpid(), "incarnation": 1},
-        {"role": "compute", "copy": 1, "pid": 1 << 30, "incarnation": 1},
-        *({"role": "p2p", "copy": 0, "pid": os.getpid(), "incarnation": 1, "chain": chain} for chain in ("10", "130")),
-    ]
-    (tmp_path / "verifier" / "processes.json").write_text(json.dumps(entries))
-    (tmp_path / "batcher.json").write_text('{"channels": 4}')
-    async with polling(tmp_path) as poller:
-        status = await poller.poll()
-    assert status.batches == {"channels": 4}
-    assert [process.role for process in status.processes["verifier"]] == [
-        "l1",
-        "compute-0",
-        "compute-1",
-        "p2p.10",
-        "p2p.130",
-    ]
-    assert [process.memory > 0 for process in status.processes["verifier"]][:3] == [True, True, False]
-    async with polling(tmp_path, has_processes=False) as poller:
-        assert (await poller.poll()).processes == {}
-        assert poller.processes().keys() == {"verifier"}, "they are read where they are shown"
-
-
-async def test_what_the_conductor_said_since_the_last_poll(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    def overview(first: int) -> dict[str, Any]:
-        asked.append(first)
-        return {"leader": "sequencer-2", "events": ["failover"] if first == 0 else [], "next_event": 1}
-
-    async with listening(json_rpc_app({}), json_rpc_app({"dev_conductor": overview})) as (l1, conductor):
-        poller = StatusPoller(l1, {}, tmp_path, conductor)
-        try:
-            first, second = [await poller.poll() for _ in range(2)]
-        finally:
-            await poller.close()
-    assert (first.leader, first.events) == ("sequencer-2", ["failover"])
-    assert (second.leader, second.events) == ("sequencer-2", []) and asked == [0, 1]
 
 
 Output = Callable[[str], dict[str, str]]

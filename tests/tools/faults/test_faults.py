@@ -52,7 +52,6 @@ def test_lists_stand_for_one_scenario_each() -> None:
     (first, second) = scenarios[-1].faults
     assert (first.on, first.status, second.on) == (Role.BEACON, 500, Role.L1)
     assert select(scenarios, ["l1", "beacon-status-5"]) == (*scenarios[:2], scenarios[3])
-    assert select(scenarios, []) == scenarios
 
 
 FAULT = 'faults = [{ on = "l1", do = "hang" }]'
@@ -64,20 +63,12 @@ FAULT = 'faults = [{ on = "l1", do = "hang" }]'
         ("", "missing required field `scenario`"),
         ("[[scenario]]\nname = 5", "Expected `str`, got `int` - at `$.name`"),
         ('[[scenario]]\nname = "a"', "there must be a fault or an event"),
-        (f'[[scenario]]\nname = "A b"\n{FAULT}', "lower-case letters"),
-        (f'[[scenario]]\nname = "a"\nseconds = 0\n{FAULT}', "above 0 and at most 120"),
         (f'[[scenario]]\nname = "a"\nnames = "("\n{FAULT}', r"scenario 1 \(a\): missing \)"),
         (f'[[scenario]]\nname = "a"\n{FAULT}\n' * 2, "two scenarios have the name a"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l3", do = "hang" }]', "Invalid enum value 'l3'"),
-        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", chance = 0.0 }]', "`chance` above 0"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
-        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "forged" }]', "in a scenario with `checkpoint`"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
-        (f'[[scenario]]\nname = "a"\nmax_cores = 1.1\n{FAULT}', "`max_cores` must be above 0 and at most 1"),
         ('[[scenario]]\nname = "a"\nevents = [{ reorg = 65 }]', "`reorg` must be at most 64 blocks"),
-        ('[[scenario]]\nname = "a"\nevents = [{ kill = "l1", across = true }]', "`across` belongs to a `reorg`"),
-        ('[[scenario]]\nname = "a"\nevents = [{ restart = "l1" }]', "`restart` must be engine or node"),
-        ('[[scenario]]\nname = "a"\nevents = [{ clock = 86401 }]', "`clock` must be at most 86400 seconds"),
         ("[[scenario]]\nname = ", "no file of scenarios: "),
     ],
 )
@@ -103,28 +94,17 @@ def after(action: Action, path: str = "", **fields: Any) -> Any:
     ("action", "path", "expected"),
     [
         (Action.EDIT, "hash", {**RESULT, "hash": "new"}),
-        (Action.EDIT, "transactions.1.to", {**RESULT, "transactions": [{"to": "0x01"}, {"to": "new"}]}),
         (Action.EDIT, "transactions.*.to", {**RESULT, "transactions": [{"to": "new"}, {"to": "new"}]}),
         (Action.EDIT, "", "new"),
-        (Action.EDIT, "missing.path", RESULT),
         (Action.REMOVE, "transactions.0", {**RESULT, "transactions": [{"to": "0x02"}]}),
-        (Action.REMOVE, "transactions.*", {**RESULT, "transactions": []}),
-        (Action.REMOVE, "hash", {key: value for key, value in RESULT.items() if key != "hash"}),
         (Action.RETYPE, "hash", {**RESULT, "hash": 26}),
-        (Action.RETYPE, "number", {**RESULT, "number": "7"}),
-        (Action.RETYPE, "yes", {**RESULT, "yes": "True"}),
-        (Action.RETYPE, "none", {**RESULT, "none": {}}),
         (Action.RETYPE, "transactions", {**RESULT, "transactions": {"0": {"to": "0x01"}, "1": {"to": "0x02"}}}),
-        (Action.RETYPE, "transactions.0", {**RESULT, "transactions": [[("to", "0x01")], {"to": "0x02"}]}),
         (Action.FLIP, "hash", {**RESULT, "hash": "0x11"}),
         (Action.FLIP, "transactions.*.to", {**RESULT, "transactions": [{"to": "0x00"}, {"to": "0x01"}]}),
-        (Action.FLIP, "number", RESULT),
         (Action.SHORT, "transactions", {**RESULT, "transactions": [{"to": "0x01"}]}),
         (Action.REVERSE, "transactions", {**RESULT, "transactions": [{"to": "0x02"}, {"to": "0x01"}]}),
         (Action.DOUBLE, "transactions", {**RESULT, "transactions": [{"to": "0x01"}, {"to": "0x02"}] * 2}),
-        (Action.DOUBLE, "hash", RESULT),
         (Action.RESULT, "", "new"),
-        (Action.DELAY, "hash", RESULT),
     ],
 )
 def test_what_is_at_a_path(action: Action, path: str, expected: Any) -> None:
@@ -171,24 +151,12 @@ async def block(proxy: FaultProxy, label: str) -> Any:
     return None if load is None else int(load["number"], 16)
 
 
-async def test_without_faults_everything_passes() -> None:
-    async with through([]) as proxy:
-        assert await block(proxy, "latest") == 29
-        await proxy.set_plan(None)
-        assert await block(proxy, "latest") == 29 and proxy.requests == 2
-        batch = [call("eth_chainId", number=7), call("eth_blockNumber", number=8)]
-        assert orjson.loads((await post(proxy, batch))[2])[1] == {"jsonrpc": "2.0", "id": 8, "result": "0x1d"}
-        assert (await post(proxy, "text"))[0] in (200, 400)
-
-
 @pytest.mark.parametrize(
     ("fault", "status", "media", "body"),
     [
         (Fault(Role.L1, Action.STATUS, status=429, headers={"Retry-After": "3"}, body="slow"), 429, "text", b"slow"),
         (Fault(Role.L1, Action.HTML), 200, "text/html", PAGE),
-        (Fault(Role.L1, Action.RESULT, value="0x9"), 200, "application/json", b'"result":"0x9"'),
         (Fault(Role.L1, Action.ERROR, message="boom"), 200, "application/json", b'"message":"boom"'),
-        (Fault(Role.L1, Action.DELAY, seconds=0.01), 200, "application/json", b'"0x5"'),
         (Fault(Role.L1, Action.CUT_JSON, part=0.0), 200, "application/json", b""),
     ],
 )
@@ -238,14 +206,10 @@ def test_a_scenario_that_passed() -> None:
     ("changes", "problem"),
     [
         ({"applied": 0}, "no request met a fault"),
-        ({"problems": ["there is no disk"]}, "there is no disk"),
-        ({"recovered_after": None}, "the verifier did not recover within 30 s"),
         ({"difference": "the output roots differ"}, "the output roots differ"),
         ({"texts": ["nothing"]}, "neither log nor /readyz matched 'L1 .* lost'"),
         ({"ended": ("l1", "rpc")}, "processes ended: rpc"),
         ({"memory_mb": 600.0}, "600 MB of memory, more than 500"),
-        ({"cores": 1.0}, "1.00 cores of CPU, more than 0.4"),
-        ({"lines": 201}, "201 lines of log, more than 200"),
     ],
 )
 def test_what_can_be_wrong(changes: dict[str, Any], problem: str) -> None:

@@ -1,19 +1,17 @@
 """A bounded fuzz run of `rollup-node decode`, and the requirements that each run is checked against."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from rollup_node.tools.fuzz.decode import MAX_MEMORY_MB
+import pytest
+
+from rollup_node.tools.fuzz.decode import MAX_MEMORY_MB, main
 
 
-def test_two_hundred_inputs(tmp_path: Path) -> None:
+def test_two_hundred_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--count", "200", "--seed", "3", "--bombs", "25", "--largest", "1", "--programs", "150"]
-    command = [sys.executable, "-m", "rollup_node.tools.fuzz.decode", *arguments, "--failures", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=58, check=False)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    assert main([*arguments, "--failures", str(tmp_path)]) == 0
+    summary = json.loads(capsys.readouterr().out)
     assert sum(summary["inputs"].values()) == 200
     assert set(summary["inputs"]) == {"good", "truncated", "flipped", "mutated", "bomb"}
     assert summary["peak_mb"] < MAX_MEMORY_MB

@@ -5,9 +5,6 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.fuzz import __main__ as program
-from rollup_node.tools.fuzz.inputs import read_corpus
-from rollup_node.tools.fuzz.runner import Runner, replayed
-from rollup_node.tools.fuzz.targets.table import TARGETS
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
 
@@ -23,26 +20,6 @@ def refuses(data: bytes) -> object:
 
 def target(run: object = refuses) -> FuzzTarget:
     return FuzzTarget("nobody", run, one_of([bytes(50)]), (RefusedError,))  # type: ignore[arg-type]
-
-
-def test_outcomes_are_counted_and_documented_errors_are_no_failures(tmp_path: Path) -> None:
-    figures = Runner("example", target(), tmp_path).run([b"\xff"], 5, None, 500)
-    assert figures.inputs == sum(figures.outcomes.values()) == 500
-    assert {name.split(":")[0] for name in figures.outcomes} == {"0", "1", "RefusedError in refuses"}
-    assert figures.findings == []
-
-
-def test_each_distinct_failure_is_written_once(tmp_path: Path) -> None:
-    def fails(data: bytes) -> None:
-        assert b"\xff" not in data
-
-    figures = Runner("example", target(fails), tmp_path).run([], 5, None, 3000)
-    (kept,) = tmp_path.iterdir()
-    assert b"\xff" in kept.read_bytes()
-    assert len(figures.findings) == 1 and str(kept) in figures.findings[0]
-    outcome, trace = replayed(target(fails), kept.read_bytes())
-    assert outcome.startswith("FAILED: AssertionError in test_each") and "in fails" in trace
-    assert replayed(target(), b"\xff")[1] == "" and replayed(target(), b"") == ("0", "")
 
 
 # --- the command line ----------------------------------------------------------------------------------------------
@@ -62,22 +39,3 @@ def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], 
     page.write_text("no section")
     assert program.main(["table", str(report), "--page", str(page)]) == 2
     assert "fuzz: the text has no markers" in capsys.readouterr().err
-
-
-def test_seeds_are_written_and_files_replayed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus, file = tmp_path / "corpus", tmp_path / "input"
-    assert program.main(["seeds", "--target", "rlp", "--inputs", "20", "--corpus", str(corpus)]) == 0
-    assert read_corpus(corpus, "rlp")
-    file.write_bytes(b"\x05")
-    assert program.main(["replay", "--target", "rlp", str(file)]) == 0
-    assert f"{file}: None" in capsys.readouterr().out
-    file.write_bytes(b"\xff")
-    assert program.main(["replay", "--target", "rlp", str(file)]) == 0
-    assert f"{file}: RlpError in " in capsys.readouterr().out
-    broken = TARGETS["rlp"]._replace(errors=())
-    monkeypatch.setattr(program, "TARGETS", {**TARGETS, "rlp": broken})
-    assert program.main(["replay", "--target", "rlp", str(file)]) == 1
-    shown = capsys.readouterr()
-    assert f"{file}: FAILED: RlpError" in shown.out and "Traceback" in shown.err

@@ -32,15 +32,6 @@ def test_a_manifest_comes_back() -> None:
     assert data.count(b"\n") == 1 and decode_manifest(data) == written
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0), st.integers(1, 255))
-def test_no_byte_of_a_manifest_can_be_changed(at: int, change: int) -> None:
-    data = bytearray(encode_manifest(row(5, 9)))
-    data[at % len(data)] ^= change
-    with pytest.raises(ManifestError):
-        decode_manifest(bytes(data))
-
-
 def test_a_manifest_has_its_sha256() -> None:
     data = encode_manifest(row(5, 9))
     known = json.loads(data).pop("sha256")

@@ -15,18 +15,14 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.tools.history import runner
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
-from rollup_node.tools.history.manifest import NO_BLOCK, Block, L1Range, ManifestRow, RunConfig, genesis_resume
-from rollup_node.tools.history.range_task import RangeFailed, RangeTask, run_range
+from rollup_node.tools.history.manifest import NO_BLOCK, Block, ManifestRow, RunConfig, genesis_resume
+from rollup_node.tools.history.range_task import RangeTask, run_range
 from rollup_node.tools.history.runner import (
     HistoryRun,
-    LocalExecutor,
     Outcome,
     RunReport,
     executor,
-    outcome,
-    rate,
     result_of,
-    with_last,
 )
 from tests.support.chains.history_values import row
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
@@ -167,36 +163,10 @@ def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tm
         assert {task.safe_head for task in ranges.tasks} == {None}
 
 
-def test_a_longer_run_keeps_what_is_there() -> None:
-    assert with_last(RUN, None) == RUN == with_last(RUN, msgspec.structs.replace(RUN, last=120))
-    assert with_last(RUN, msgspec.structs.replace(RUN, last=200)).last == 200
-
-
-def test_the_rate_is_that_of_one_worker() -> None:
-    rows = {L1Range(100, 109): row(100, 109), L1Range(110, 119): row(110, 119)}
-    assert rate(rows) == pytest.approx(10.0) and rate({}) == 0.0
-
-
 TASK = RangeTask("out", 100, 109, "c0", "v1", "jsonl", (), 50, 50)
 
 
-def test_one_worker_needs_no_cluster() -> None:
-    with executor(1, None) as result:
-        assert isinstance(result, LocalExecutor) and result.workers == 1
-
-
-def test_a_range_that_fails_is_an_outcome() -> None:
-    def fails(task: RangeTask) -> ManifestRow:
-        raise RangeFailed("L1 is gone")
-
-    done = row(100, 109)
-    assert outcome(TASK, fails) == (TASK, None, "L1 is gone")
-    assert outcome(TASK, lambda task: done) == (TASK, done, "")
-    failed = list(LocalExecutor().run([TASK], run_range))
-    assert len(failed) == 1 and "the worker has version" in failed[0].error
-
-
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://x", "127.0.0.1:no"])
+@pytest.mark.parametrize("address", ["tls://127.0.0.1:9", "nonsense://x"])
 def test_a_scheduler_that_is_not_there(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(runner, "CONNECT_SECONDS", 0.3)

@@ -4,19 +4,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockContent
 from rollup_node.tools.history import l1_view
-from rollup_node.tools.history.manifest import ManifestRow, Resume, genesis_resume, plan_ranges
-from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage, build, problems, progress
+from rollup_node.tools.history.manifest import Resume, genesis_resume
+from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage, build
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
-from tests.support.chains.history_values import CONFIG, row
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.tools.conftest import NewBuses
 
@@ -89,25 +86,3 @@ async def test_the_blocks_of_the_range_before_are_known(new_buses: NewBuses, tmp
         stage = _stage(new_buses(tmp_path), 100, 50, msgspec.structs.replace(GENESIS, safe=safe), overlap)
         await stage._find_start()
         assert stage._recent.get(7) == known
-
-
-PLAN = plan_ranges(10, 39, 10)
-
-
-def _rows() -> dict[str, ManifestRow]:
-    return {item.name: row(item.first, item.last) for item in PLAN}
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.sets(st.integers(0, 2)))
-def test_each_missing_range_is_named(gone: set[int]) -> None:
-    rows = {name: item for index, (name, item) in enumerate(_rows().items()) if index not in gone}
-    assert progress(PLAN, rows, CONFIG).missing == tuple(PLAN[index] for index in sorted(gone))
-    assert problems(PLAN, rows, CONFIG) == [f"L1 blocks {PLAN[index]}: not derived" for index in sorted(gone)]
-
-
-def test_another_configuration_or_length_is_missing() -> None:
-    rows = _rows()
-    rows[PLAN[1].name] = row(20, 29, config="other")
-    rows[PLAN[2].name] = row(30, 35)
-    assert progress(PLAN, rows, CONFIG).missing == PLAN[1:]

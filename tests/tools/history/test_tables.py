@@ -83,12 +83,6 @@ def test_a_file_for_each_table_and_day(tmp_path: Path) -> None:
     assert [json.loads(line) for line in lines] == [{"l1_time": 10}, {"l1_time": 20}]
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "drops").write_text("")
-    with pytest.raises(OSError):
-        RowFiles(tmp_path).add(Table.DROPS, 10, {})
-
-
 def test_rows_come_back_with_their_types(tmp_path: Path) -> None:
     source = tmp_path / "rows"
     row = {"l1_number": 5, "l1_hash": "0xaa", "l1_time": 7, "index": 0, "transaction": None, "type": 3}

@@ -23,7 +23,7 @@ from rollup_node.tools.importers import (
     readme,
     troubleshooting,
 )
-from rollup_node.tools.importers.generated_sections import rewrite, with_section, with_sections
+from rollup_node.tools.importers.generated_sections import with_section, with_sections
 from rollup_node.tools.importers.marked_tests import NAMES, Mark, marks
 from tests.conftest import ROOT
 from tests.support.rpc.prometheus import mistakes, selectors
@@ -70,13 +70,6 @@ def test_every_effect_and_reason_of_a_drop_is_explained(tmp_path: Path) -> None:
     assert all(f"`{reason.text.format('…')}`" in page for reason in PeerDropReason)
 
 
-def test_implied_arrows_are_left_out() -> None:
-    graph = {"a": frozenset("bc"), "b": frozenset("c"), "c": frozenset[str]()}
-    assert architecture_docs.reduced(graph) == {"a": {"b"}, "b": {"c"}, "c": frozenset()}
-    with pytest.raises(ValueError, match="cycle"):
-        architecture_docs.reduced({"a": frozenset("b"), "b": frozenset("a")})
-
-
 # --- sections between markers --------------------------------------------------------------------------------------
 
 TEXT = "before\n<!-- a: begin (generated) -->\nold\n<!-- a: end -->\nafter\n"
@@ -92,15 +85,6 @@ def test_a_section_is_replaced() -> None:
 def test_a_text_without_markers_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no markers <!-- a: begin"):
         with_section(text, "a", "new")
-
-
-def test_all_sections_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "page.md"
-    path.write_text(TEXT + TEXT.replace(" a:", " b:"))
-    sections = {"a": lambda: "one", "b": lambda: "two"}
-    rewrite(path, sections)
-    assert path.read_text().count("old") == 0
-    assert with_sections(path.read_text(), sections) == path.read_text()
 
 
 # --- markers of tests, and the faults that they name ---------------------------------------------------------------

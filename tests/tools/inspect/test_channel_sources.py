@@ -39,23 +39,6 @@ def add(sources: ChannelSources, *inbox: InboxTransaction, contents: tuple[BlobC
     sources.add(msgspec.structs.replace(l1.blocks[0], inbox=inbox), contents, BATCHER, RULES)
 
 
-def test_calldata_and_blobs_of_several_blocks() -> None:
-    sources = ChannelSources()
-    add(
-        sources,
-        hashed(calldata(data("a", "b")), 1),
-        hashed(calldata(data("a"), STRANGER), 2),
-        hashed(blobs(HASHES[:2]), 3),
-        hashed(blobs(HASHES[2:]), 4),
-        hashed(calldata(b"\5"), 5),
-        contents=(content(0, data("b", "b")), content(1, None), content(2, data("a"))),
-    )
-    add(sources, hashed(calldata(data("b")), 6))
-    assert taken(sources, "a") == [1, 4]
-    assert taken(sources, "b") == [1, 3, 6]
-    assert taken(sources, "b") == [], "a channel is taken once"
-
-
 def test_without_hashes_nothing_is_known() -> None:
     sources = ChannelSources()
     add(sources, calldata(data("a")))

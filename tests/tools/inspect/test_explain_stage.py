@@ -127,16 +127,6 @@ async def test_drops_are_written_in_order_up_to_the_last_l1_block(chain: ChainFi
     assert out[-1] == f"L1 unknown  {_text('without a block')}"
 
 
-async def test_a_later_l1_block_ends_the_run(chain: ChainFixture, tmp_path: Path) -> None:
-    harness = ExplainHarness(chain, tmp_path, RowFormat.JSON)
-    async with harness.running():
-        harness.drop("a", LAST_L1)
-        harness.read_l1(104)
-    (line,) = map(json.loads, harness.result.out)
-    assert (line["l1_block"]["number"], line["rule"], line["text"]) == (103, "BQ7", _text("a"))
-    assert line["values"] == {"cause": "a"} and harness.result.code == 0
-
-
 async def test_lost_drops_are_counted_in_a_warning(chain: ChainFixture, tmp_path: Path) -> None:
     harness = ExplainHarness(chain, tmp_path)
     harness.buffer = DropBuffer(kept=2)

@@ -33,7 +33,6 @@ from rollup_node.stages.rpc.status.node_status import (
 from rollup_node.tools.inspect import status_screen
 from rollup_node.tools.inspect.status_screen import (
     FIRST_NOTICE,
-    GIVE_PORT,
     MAX_ANSWER,
     NOTICE_INTERVAL,
     Patience,
@@ -43,7 +42,6 @@ from rollup_node.tools.inspect.status_screen import (
     call_node,
     status_lines,
 )
-from tests.support.rpc.harness import RpcHarness
 from tests.support.rpc.node_statuses import UNKNOWN
 from tests.support.rpc.supernode import running_supernode
 from tests.support.servers.loopback import free_port, own_address
@@ -56,11 +54,6 @@ async def refusal(url: str) -> str:
     with pytest.raises(SetupError) as caught:
         await call_node(url, "x", "it is older")
     return str(caught.value).replace(url.removeprefix("http://"), "URL")
-
-
-async def test_an_answer() -> None:
-    with json_rpc_server("x", {"result": [1]}) as url:
-        assert await call_node(url, "x", "") == [1]
 
 
 @pytest.mark.parametrize(
@@ -78,11 +71,6 @@ async def test_an_answer() -> None:
 async def test_a_refusal(answer: Mapping[str, Any], is_node: bool, text: str) -> None:
     with json_rpc_server("x", answer, is_node) as url:
         assert (await refusal(url)).startswith(text)
-
-
-async def test_nobody() -> None:
-    text = await refusal(f"http://{own_address()}:{free_port()}")
-    assert text.startswith("--rpc: no node answers at URL: cannot connect (") and text.endswith(GIVE_PORT)
 
 
 def block(number: int, age: float) -> BlockStatus:
@@ -152,36 +140,6 @@ def test_the_proof_of_l1() -> None:
         assert lines[7] == f"proof      head 14s by 99%   finalized 13m20s{more}"
         late = replace(SYNCING.l1, proof=replace(proof, finality_late=True))
         assert "finalized 13m20s, LATE" in status_lines(replace(SYNCING, l1=late))[7]
-
-
-def test_sixty_columns_have_all_of_it() -> None:
-    assert (
-        "\n".join(status_lines(SYNCING, 60, 24))
-        == """\
-11:41:05 UTC   rollup-node v1.2.3   op-mainnet (10 on L1 1)
-           up 2h13m
-NOT READY   syncing: 46m12s behind, about 7m35s left,
-           limited by blobs
-unsafe        131622005    0.4 s   0xabababababababababab
-safe          131620000   46m12s   0xabababababababababab
-finalized  ?
-L1         reading 54   head 285 (8.0 s)   finalized 221
-           231 behind (46m12s)
-safe head  34.5 blocks/s   of ~131623386   about 7m35s left
-           limited by blobs
-window     3426 of 3600 L1 blocks left
-fork       jovian   karst in 12d0h
-peers      22, 8 in the mesh   drops in 1h: 3
-           sequencer: stopped
-process     st beat  CPU  MiB process     st beat  CPU  MiB
-supervisor   1 0.2s   3%  126 compute x7   7 0.2s  24%  882
-sweeper      1 0.2s   3%  126 engine       1 0.2s   3%  126
-l1           1 0.2s   3%  126 p2p          3 0.2s   3%  126
-blobs*       1 0.2s   3%  126 rpc          1 0.2s   3%  126
-derivation   1 0.2s   3%  126
-! 2m36s blobs: away
-! derivation: 231 L1 blocks behind, at 54 of 285 (46m12s)..."""
-    )
 
 
 def test_few_columns_have_one_table_and_a_hint() -> None:
@@ -255,16 +213,6 @@ def test_problems_that_do_not_fit_are_counted() -> None:
     lines = status_lines(msgspec.structs.replace(SYNCING, problems=many, reasons=[]))
     assert lines[-2:] == ["! 3s blobs: away 3", "! and 5 more"]
     assert len(lines) == 23
-
-
-async def test_the_status_of_a_node(tmp_path: Path) -> None:
-    async with RpcHarness(tmp_path, vhosts=("localhost",)).running() as rpc:
-        await rpc.until_ready()
-        async with StatusClient(f"{rpc.url}/") as client:
-            status, again = await client.fetch(), await client.fetch()
-    assert isinstance(status, NodeStatus) and isinstance(again, NodeStatus)
-    assert status.ready and status.heads.safe is not None and status.heads.safe.number == 20
-    assert again.chain == status.chain
 
 
 @asynccontextmanager

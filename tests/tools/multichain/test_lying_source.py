@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.multichain.lying_source import HEADS, LIES, ZERO, LyingSource
 from tests.support.servers.http_listener import json_rpc_app, listening
 
@@ -41,23 +41,6 @@ async def told() -> AsyncIterator[Told]:
         yield heard[0]
         await client.close()
         await source.close()
-
-
-async def test_the_truth_comes_between_lies(told: Told) -> None:
-    assert await told.ask() == told.status and told.source.lies == 0
-    assert await told.client.call("optimism_rollupConfig") == {"l2_chain_id": 901}
-    for lies, lie in enumerate(LIES, 1):
-        told.status = status_at(20 + lies)
-        told.source.turn()
-        assert told.source.lie == lie
-        if lie == "an error":
-            with pytest.raises(RpcFailure, match="not now"):
-                await told.ask()
-        else:
-            assert await told.ask() != told.status, lie
-        told.source.turn()
-        assert told.source.lie is None and await told.ask() == told.status
-        assert told.source.lies == lies
 
 
 async def test_what_is_told(told: Told) -> None:

@@ -6,14 +6,6 @@ from rollup_node.tools.devnet.fork_offsets import SettingsError
 from rollup_node.tools.multichain.settings import parse
 
 
-def test_flags_and_defaults() -> None:
-    settings = parse(["--chains=3", "--interop", "--invalid=5", "--supernodes=2", "--kill=3", "--fork=jovian=0"])
-    assert (settings.chains, settings.supernodes, settings.interop_after, settings.invalid_every) == (3, 2, 10, 5)
-    assert (settings.l1_block_time, settings.l2_block_time, settings.kill_every) == (4, 2, 3.0)
-    assert parse(["--chains=1"]).interop_after is None
-    assert parse(["--chains=2", "--interop=4"]).interop_after == 4
-
-
 @pytest.mark.parametrize(
     ("flags", "text"),
     [

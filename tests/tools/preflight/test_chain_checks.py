@@ -1,6 +1,5 @@
 """The checks that only `rollup-node check` makes, on the embedded engine and on answers of any kind."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -31,18 +30,15 @@ from rollup_node.tools.preflight.chain_checks import (
     check_capabilities,
     check_finality,
     check_forks,
-    check_head,
     check_inbox,
-    check_l1_methods,
     check_system_config,
     find_blob_block,
     probe_blobs,
     read_block,
-    read_safe_head,
 )
 from tests.node.checks.test_execution import NOW, ask
 from tests.support.chains.l2_test_chain import L2TestChain
-from tests.support.servers.checked_endpoints import BATCHER, GENESIS, METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
+from tests.support.servers.checked_endpoints import GENESIS, METHODS, SAFE, SECRET, CheckedEndpoints
 from tests.support.servers.checked_endpoints import ROLLUP as ZORA
 from tests.support.servers.fake_beacon import GENESIS as GENESIS_TIME
 from tests.support.servers.fake_beacon import SLOT, FakeBeacon, KnownBlob
@@ -63,11 +59,6 @@ async def probe(
             return await probe_blobs(sources, "blobs", block, is_needed, now)
         finally:
             await sources.close()
-
-
-async def test_blobs_that_are_there() -> None:
-    result = await probe(FakeBeacon([BLOB]))
-    assert result.level is FindingLevel.OK and "slot 7 (L1 block 9, 1m0s old)" in result.text
 
 
 @pytest.mark.parametrize(
@@ -162,19 +153,6 @@ async def test_fields_of_another_fork_are_an_error() -> None:
     assert (await ask(methods, lambda client: check_forks(client, "engine", ZORA))).level is FindingLevel.OK
 
 
-async def test_the_safe_head_and_its_origin() -> None:
-    endpoints = CheckedEndpoints()
-    names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
-    methods = {name: endpoints.engine[name] for name in names}
-    safe = await ask(methods, lambda client: read_safe_head(client, ZORA))
-    assert safe == (SAFE, ORIGIN, endpoints.origin_time, BATCHER)
-    methods[names[1]] = lambda *_: {"input": "0x00"}
-    with pytest.raises(HexError, match="it has no L1 info of its time"):
-        await ask(methods, lambda client: read_safe_head(client, ZORA))
-    methods[names[0]] = failing("safe block not found")
-    assert await ask(methods, lambda client: read_safe_head(client, ZORA)) is None
-
-
 @pytest.mark.parametrize(
     ("seconds", "late", "level", "text"),
     [
@@ -212,13 +190,6 @@ async def test_a_contract_that_does_not_say_and_an_inbox_without_data() -> None:
     assert inbox.text.startswith("L1 blocks 0 to 2 have no transaction to 0x")
 
 
-async def test_blocks_are_read() -> None:
-    block = await ask({"eth_getBlockByNumber": lambda *_: BLOCK}, lambda client: read_block(client, "latest"))
-    assert block is not None and (block.height, block.time) == (16, 32)
-    for missing in (lambda *_: None, failing("safe block not found")):
-        assert await ask({"eth_getBlockByNumber": missing}, lambda client: read_block(client, "safe")) is None
-
-
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -231,13 +202,6 @@ async def test_blocks_are_read() -> None:
 async def test_what_is_no_block(answer: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         await ask({"eth_getBlockByNumber": answer}, lambda client: read_block(client, "latest"))
-
-
-def test_an_old_head_is_a_warning() -> None:
-    now = int(time.time())
-    assert check_head("L1", Block("0x1", HASH, hex(now - 20))).level is FindingLevel.OK
-    old = check_head("L1", Block("0x1", HASH, hex(now - 1200)))
-    assert old.code is Code.L1_HEAD and "20m0s old" in old.text
 
 
 @pytest.mark.sign("FINALITY-STALE", check=True)
@@ -255,11 +219,3 @@ async def test_finality_that_stands_still_is_a_warning(answer: Any, level: Findi
     result = await ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
     assert result.level is level and text.format(safe=SAFE, next=SAFE + 1) in result.text
     assert result.code is (Code.FINALITY_STALE if level is FindingLevel.WARNING else None)
-
-
-async def test_methods_that_are_missing() -> None:
-    methods: Methods = {"eth_getBlockReceipts": lambda name: [] if name == HASH else None}
-    head = Block("0x1", HASH, "0x1")
-    receipts, proof = await ask(methods, lambda client: check_l1_methods(client, "L1", head, bytes(20)))
-    assert receipts.level is FindingLevel.OK
-    assert proof.code is Code.L1_METHODS and proof.text.startswith("eth_getProof does not work: error -32601")

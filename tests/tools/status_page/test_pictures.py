@@ -25,7 +25,6 @@ from rollup_node.tools.status_page.pictures import (
     browser,
     missing,
     open_page,
-    picture,
     set_size,
 )
 from rollup_node.tools.status_page.scenes import NOW, ROLLUP, Scene, scene
@@ -181,12 +180,6 @@ def test_the_page_of_all_chains_is_accessible_and_follows_them(view: View, dark:
         assert viewer.driver.execute_script("return window.loadedOnce") is True
 
 
-def test_what_limits_the_node_is_marked(view: View) -> None:
-    with view(scene("syncing")) as viewer:
-        assert [text.splitlines()[:2] for text in viewer.texts("#pipeline .warn.process")] == [["l1", "limits"]]
-        assert "2.7 blocks/s" in viewer.texts("#facts .value")
-
-
 def test_problems_say_what_to_do(view: View) -> None:
     with view(scene("blobs-missing")) as viewer:
         (problem,) = viewer.texts("#problems li")
@@ -299,14 +292,6 @@ def test_a_node_that_knows_nothing_yet(view: View) -> None:
         assert viewer.text("#no-endpoints") == "None has been called yet."
         assert viewer.text("#no-drops") == "Not known."
         assert viewer.count(".process") == 0
-
-
-def test_a_picture_in_the_dark(view: View) -> None:
-    with view(scene("in-step"), dark=True) as viewer:
-        ground = viewer.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
-        assert ground == "rgb(16, 19, 23)"
-        taken = picture(viewer.driver, WIDE)
-        assert struct.unpack_from(">I", taken, 16)[0] == WIDE and len(taken) < MAX_PICTURE
 
 
 def test_the_pictures_of_the_documents_are_there_and_small() -> None:

@@ -1,12 +1,9 @@
 """The crafted states are what their names say, by the real builder, and are served."""
 
-import msgspec
 import pytest
-from aiohttp import ClientSession
 
-from rollup_node.stages.rpc.status.node_status import EndpointState, NodeStatus, State
+from rollup_node.stages.rpc.status.node_status import EndpointState, State
 from rollup_node.tools.status_page.scenes import scene
-from rollup_node.tools.status_page.server import SceneServer
 
 
 @pytest.mark.parametrize(
@@ -30,15 +27,3 @@ def test_states(name: str, state: State, ready: bool, sentence: str) -> None:
     assert any(process.up is False for process in status.processes or ()) is (name == "process-killed")
     assert (status.progress.limited_by == "l1") is (name == "syncing")
     assert status.drops_1h == 2
-
-
-async def test_the_real_page_with_the_status_of_a_scene() -> None:
-    async with SceneServer(scene("in-step")).running() as server, ClientSession() as http:
-        async with http.get(server.url) as response:
-            assert "<h1 id=" in await response.text()
-        states = []
-        for name in ("in-step", "syncing"):
-            server.show(scene(name))
-            async with http.get(server.url + ".json") as response:
-                states.append(msgspec.json.decode(await response.read(), type=NodeStatus).state)
-        assert states == [State.SYNCED, State.SYNCING]

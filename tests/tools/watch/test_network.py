@@ -1,10 +1,12 @@
-"""`watch` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported."""
+"""`watch` and `witness` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported, and
+the engine proves output roots and gives the blocks."""
 
 import json
 import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +16,17 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import L2_CHAIN_ID
 from rollup_node.tools.devnet.games import ANCHOR, FACTORY, set_anchor_call
+from rollup_node.tools.witness.manifest import read_manifest
+from rollup_node.tools.witness.reader import WitnessReader, derive_witness
 from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, http_get, wait_for
 
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """Yield a network whose nodes believe of L1 what its sync committees have signed."""
-    with Devnet(module_leftovers, "--checkpoint") as result:
+    with Devnet(module_leftovers, "--checkpoint", *CALLDATA) as result:
         l2 = result.node("verifier")["rpc"]
         result.wait(lambda: call(l2, "optimism_syncStatus")["safe_l2"]["number"] > 8, "safe blocks")
         yield result
@@ -101,3 +105,26 @@ def test_a_claim_of_a_super_root_is_compared_with_ours(net: Devnet, leftovers: L
 
         assert wait_for(lambda: len(judged()) == 2 and judged(), "both are judged") == ["agree", "disagree"]
         program.stop()
+
+
+def test_a_witness_of_a_running_network(net: Devnet, leftovers: Leftovers, tmp_path: Path) -> None:
+    """From genesis, of two ranges, with the roots that the node has; `--execution` is refused by an engine without the
+    method."""
+    node = net.node("verifier")
+    l1_chain = str(net.root / "l1-chain-config.json")
+    chain = ("--rollup.config", str(net.root / "rollup.json"), "--rollup.l1-chain-config", l1_chain)
+    endpoints = ("--l1", net.network["l1"], "--l1.beacon", net.network["beacon"], "--l2", node["engine"])
+    words = ("witness", *chain, *endpoints, "--from-l2", "0", "--to-l2", "5")
+    with Program(leftovers, "rollup_node", *words, "--range-size", "3", "--out", str(tmp_path / "made")) as program:
+        done = program.wait_for_exit()
+    assert done.code == 0, done.err
+    with Program(leftovers, "rollup_node", *words, "--execution", "--out", str(tmp_path / "no")) as program:
+        refused = program.wait_for_exit()
+    assert refused.code == 1 and "the L2 source does not serve debug_executePayload" in refused.err
+    outputs = [call(node["rpc"], "optimism_outputAtBlock", hex(number)) for number in range(6)]
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    manifest = read_manifest(tmp_path / "made")
+    assert (manifest.agreed, manifest.claimed) == (outputs[0]["outputRoot"], outputs[5]["outputRoot"])
+    assert manifest.safe_head.hash == outputs[0]["blockRef"]["hash"] and not manifest.executes
+    done_blocks = list(derive_witness(WitnessReader(tmp_path / "made")))
+    assert [item.values["hash"] for item in done_blocks] == [item["blockRef"]["hash"] for item in outputs[1:]]

@@ -27,7 +27,7 @@ def _error(message: str) -> Callable[..., Any]:
     return method
 
 
-def _node(**changes: Callable[..., Any]) -> Methods:
+def node_methods(**changes: Callable[..., Any]) -> Methods:
     return {
         "optimism_rollupConfig": lambda: {"l1_chain_id": 900, "l2_chain_id": 901},
         "optimism_syncStatus": lambda: {
@@ -82,7 +82,7 @@ async def _opinion(methods: Methods, game: Game, view: View = VIEW) -> Opinion:
     ],
 )
 async def test_opinions(changes: Methods, game: Game, expected: Opinion) -> None:
-    assert await _opinion(_node(**changes), game) == expected
+    assert await _opinion(node_methods(**changes), game) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ async def test_opinions(changes: Methods, game: Game, expected: Opinion) -> None
 )
 async def test_other_errors_are_no_opinion(changes: Methods, game: Game) -> None:
     with pytest.raises(RpcFailure):
-        await _opinion(_node(**changes), game)
+        await _opinion(node_methods(**changes), game)
 
 
 async def test_a_node_tells_how_far_it_is() -> None:
-    async with listening(json_rpc_app(_node())) as (url,):
+    async with listening(json_rpc_app(node_methods())) as (url,):
         side = await own_side(url)
         assert not side.is_supernode and await side.l1_chain_id() == 900
         assert await side.view() == VIEW, "without a page of its status nothing is proven"

@@ -15,10 +15,6 @@ from rollup_node.tools.devnet.chain import blocks as chain_blocks
 from rollup_node.tools.devnet.chain.blocks import (
     Block,
     bare_transaction_json,
-    block_json,
-    logs_json,
-    receipt_json,
-    transaction_json,
 )
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend
@@ -27,50 +23,6 @@ from rollup_node.tools.devnet.predeploys.alloc import TOKEN
 from tests.support.chains.l2_test_chain import CHAIN_ID, L2TestChain, call_data
 from tests.support.chains.signed_transactions import unsigned_transaction
 from tests.support.servers.http_listener import json_rpc_app, listening
-
-
-def insert(l2: L2TestChain, backend: L2Backend, parent: Block, *transactions: bytes) -> Block:
-    """Inserts a block on a parent without following it."""
-    block: Block = backend.begin(parent, l2.attributes(parent.header, *transactions)).seal()
-    backend.chain.insert(block)
-    return block
-
-
-def test_set_head_switches_between_branches() -> None:
-    l2 = L2TestChain()
-    backend = l2.backend()
-    chain = backend.chain
-    genesis = chain.genesis
-    one = insert(l2, backend, genesis, l2.transfer(0, 0))
-    two = insert(l2, backend, one)
-    other = insert(l2, backend, genesis, l2.transfer(1, 0))
-    assert chain.set_head(two).added == (one, two)
-    chain.safe, chain.finalized = two, one
-    moved, kept = one.transactions[1].hash, other.transactions[1].hash
-    location = chain.locate(moved)
-    assert location is not None and (location.block, location.position) == (one, 1)
-    change = chain.set_head(other)
-    assert change.removed == (one, two) and change.added == (other,)
-    assert chain.head == other and chain.safe == chain.finalized == genesis
-    assert chain.locate(moved) is None and chain.locate(kept) is not None
-    assert chain.at(1) == other and chain.at(2) is None and chain.get(two.hash) == two
-    assert chain.set_head(genesis).removed == (other,)
-
-
-def test_ancestors_and_block_hashes_are_on_the_blocks_own_branch() -> None:
-    l2 = L2TestChain()
-    backend = l2.backend()
-    chain = backend.chain
-    one = insert(l2, backend, chain.genesis, l2.transfer(0, 0))
-    two = insert(l2, backend, one)
-    side_one = insert(l2, backend, chain.genesis, l2.transfer(1, 0))
-    side_two = insert(l2, backend, side_one)
-    chain.set_head(two)
-    assert chain.ancestor(two, 1) == one and chain.ancestor(side_two, 1) == side_one
-    assert chain.ancestor(side_two, 0) == chain.genesis
-    branch = (chain.genesis, side_one, side_two)
-    assert [chain.hashes_before(side_two)(number) for number in range(3)] == [block.hash for block in branch]
-
 
 KEY = Key(b"\x31" * 32)
 MINT = call_data("mint(uint256)", 100)
@@ -96,21 +48,6 @@ def test_a_deposit() -> None:
     raw = encode_deposit(msgspec.structs.replace(decode_deposit(raw), is_system=True))
     result = bare_transaction_json(read_transaction(raw, CHAIN_ID))
     assert result["isSystemTx"] is True and transaction_from_json(result) == raw, "before Regolith"
-
-
-def test_transactions_receipts_and_logs_of_a_block() -> None:
-    l2 = L2TestChain()
-    backend = l2.backend()
-    creation = l2.transfer(1, 0, None, 0, b"\x60\x00")
-    block = l2.extend(backend, l2.transfer(0, 0, TOKEN, 0, MINT), l2.transfer(0, 1, TOKEN, 0, MINT), creation)
-    full = block_json(block, True)["transactions"]
-    assert full[1] == transaction_json(block, 1) and full[0]["depositReceiptVersion"] == "0x1"
-    first, second, third = (receipt_json(block, position) for position in (1, 2, 3))
-    assert [log["logIndex"] for log in (*first["logs"], *second["logs"])] == ["0x0", "0x1"]
-    assert first["contractAddress"] is None and {"l1Fee", "l1GasPrice"} <= first.keys()
-    assert third["contractAddress"] is not None and third["to"] is None
-    location = {"transactionHash": first["transactionHash"]}
-    assert logs_json(block.executed[1], location)[0]["address"] == to_hex(TOKEN)
 
 
 class FilterHarness:
@@ -160,20 +97,6 @@ def test_the_logs_of_replaced_blocks_are_reported_as_removed(api: FilterHarness)
     assert api("eth_getFilterChanges", blocks) == [to_hex(new.hash)]
     result = [(log["blockHash"], log["removed"]) for log in api("eth_getFilterChanges", logs)]
     assert result == [(to_hex(old.hash), True), (to_hex(new.hash), False)]
-
-
-def test_filter_logs_are_those_of_the_whole_query(api: FilterHarness) -> None:
-    block = api.mint(0)
-    logs = api("eth_newFilter", {"address": to_hex(TOKEN), "fromBlock": "0x0", "toBlock": "latest"})
-    assert [log["blockHash"] for log in api("eth_getFilterLogs", logs)] == [to_hex(block.hash)]
-    with pytest.raises(JsonRpcError, match="filter not found"):
-        api("eth_getFilterLogs", api("eth_newBlockFilter"))
-
-
-@pytest.mark.parametrize("query", [None, [], {"topics": [[]] * 5}])
-def test_a_malformed_query_is_no_filter(api: FilterHarness, query: Any) -> None:
-    with pytest.raises(JsonRpcError):
-        api("eth_newFilter", query)
 
 
 def test_filters_are_bounded(api: FilterHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,11 @@ import pytest
 from rollup_node.stages.protocol.headers import header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import ordered_root, verify_account, verify_storage
+from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.chain.blocks import block_json
-from rollup_node.tools.devnet.chain.eth_api import CallRequest, EthApi, call_from_json
+from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
 from tests.support.chains.l2_test_chain import L2TestChain, call_data
 
@@ -44,13 +43,15 @@ def api() -> EthApiHarness:
     return EthApiHarness(L2TestChain())
 
 
-@pytest.mark.parametrize("newest", ["canyon", "ecotone", "isthmus", "jovian"])
+@pytest.mark.parametrize("newest", ["regolith", "canyon", "jovian"])
 def test_blocks_rebuild_to_their_hash_and_roots(newest: str) -> None:
     api = EthApiHarness(L2TestChain(newest))
     for number in range(4):
         block = api("eth_getBlockByNumber", hex(number), True)
         header = header_from_json(block)
-        assert to_hex(header_hash(header)) == block["hash"] and block["withdrawals"] == []
+        assert to_hex(header_hash(header)) == block["hash"] and block.get("withdrawals") == (
+            None if newest == "regolith" else []
+        )
         raw = [transaction_from_json(item) for item in block["transactions"]]
         assert ordered_root(raw) == header.transactions_root
         receipts = [receipt_from_json(item) for item in api("eth_getBlockReceipts", block["hash"])]
@@ -62,12 +63,6 @@ def test_blocks_rebuild_to_their_hash_and_roots(newest: str) -> None:
             assert api("debug_getRawTransaction", item["hash"]) == to_hex(encoded)
             assert api("eth_getTransactionByHash", item["hash"]) == item
             assert api("eth_getTransactionReceipt", item["hash"])["blockHash"] == block["hash"]
-
-
-def test_a_block_before_canyon_has_no_withdrawals() -> None:
-    block = L2TestChain("regolith").backend().chain.head
-    result = block_json(block, False)
-    assert header_hash(header_from_json(result)) == block.hash and "withdrawals" not in result
 
 
 def test_tags(api: EthApiHarness) -> None:
@@ -84,24 +79,6 @@ def test_tags(api: EthApiHarness) -> None:
         api("eth_getBalance", "0x" + "ee" * 20, "0x9")
     with pytest.raises(HexError):
         api("eth_getBlockByNumber", "newest")
-
-
-def test_state_and_proofs(api: EthApiHarness) -> None:
-    owner = to_hex(api.l2.keys[0].address)
-    assert api("eth_getTransactionCount", owner) == "0x2" and api("eth_getTransactionCount", owner, "0x0") == "0x0"
-    assert api("eth_getCode", owner) == "0x" and len(api("eth_getCode", to_hex(TOKEN))) > 1000
-    assert api("eth_getStorageAt", to_hex(TOKEN), "0x0") == "0x" + "00" * 31 + "64"
-    root = from_hex(api("eth_getBlockByNumber", "latest")["stateRoot"])
-    proof = api("eth_getProof", to_hex(TOKEN), ["0x0", "0x7"], "latest")
-    account = verify_account(root, TOKEN, [from_hex(node) for node in proof["accountProof"]])
-    assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
-    absent = b"\x44" * 20
-    nodes = api("eth_getProof", to_hex(absent), [], "latest")["accountProof"]
-    assert verify_account(root, absent, [from_hex(node) for node in nodes]) is None
-    for entry, value in zip(proof["storageProof"], (100, 0), strict=True):
-        slot = int(entry["key"], 16).to_bytes(32, "big")
-        assert verify_storage(account.storage_root, slot, [from_hex(node) for node in entry["proof"]]) == value
-        assert entry["value"] == hex(value)
 
 
 def test_calls_and_estimates(api: EthApiHarness) -> None:
@@ -136,25 +113,12 @@ def test_logs_by_range_address_and_topic(api: EthApiHarness) -> None:
     assert api("eth_getLogs", every | {"topics": [UNKNOWN]}) == api("eth_getLogs", every | {"toBlock": "0x1"}) == []
 
 
-def test_sent_transactions_are_pending(api: EthApiHarness) -> None:
-    owner = to_hex(api.l2.keys[0].address)
-    raw = api.l2.transfer(0, 2)
-    sent = api("eth_sendRawTransaction", to_hex(raw))
-    assert api("eth_getTransactionByHash", sent)["blockHash"] is None
-    assert api("eth_getTransactionCount", owner, "pending") == "0x3"
-    for bad in (to_hex(raw), "0x02c0", to_hex(api.l2.deposit(b"\xee" * 20, None))):
-        with pytest.raises(JsonRpcError):
-            api("eth_sendRawTransaction", bad)
-
-
 @pytest.mark.parametrize(
     ("method", "parameters"),
     [
-        ("eth_call", ["0x"]),
-        ("eth_call", [{"to": 5}]),
+        ("eth_call", [{"to": "0x12"}]),
         ("eth_estimateGas", [None]),
-        ("eth_getLogs", [[]]),
-        ("eth_getLogs", [{"address": 7}]),
+        ("eth_newFilter", [{"topics": [[]] * 5}]),
         ("eth_getLogs", [{"topics": "0x"}]),
         ("eth_getProof", ["0x" + "00" * 20, "0x0"]),
         ("eth_getBalance", ["0x12"]),
@@ -170,14 +134,6 @@ def test_malformed_parameters_are_refused(api: EthApiHarness, method: str, param
         api(method, *parameters)
 
 
-def test_fees(api: EthApiHarness) -> None:
-    history = api("eth_feeHistory", "0x2", "latest", [50.0])
-    assert history["oldestBlock"] == "0x2" and len(history["baseFeePerGas"]) == 3 and len(history["reward"]) == 2
-    assert history["baseFeePerGas"][1] == api("eth_getBlockByNumber", "latest")["baseFeePerGas"]
-    assert int(api("eth_gasPrice"), 16) > int(history["baseFeePerGas"][1], 16)
-    assert api("eth_blobBaseFee") == "0x1"
-
-
 def test_transactions_of_a_block_by_their_index(api: EthApiHarness) -> None:
     block = api("eth_getBlockByNumber", "latest", True)
     count = len(block["transactions"])
@@ -187,12 +143,3 @@ def test_transactions_of_a_block_by_their_index(api: EthApiHarness) -> None:
         assert result == [*block["transactions"], None]
     last = block["transactions"][-1]["hash"]
     assert api("eth_getRawTransactionByHash", last) == api("debug_getRawTransaction", last) != "0x"
-
-
-def test_call_objects() -> None:
-    values = {"from": "0x" + "11" * 20, "to": to_hex(TOKEN), "value": "0x5", "data": "0x01", "gas": "0x10"}
-    assert call_from_json(values) == CallRequest(b"\x11" * 20, TOKEN, 5, b"\x01", 16)
-    assert call_from_json({"input": "0x02", "data": "0x01"}) == CallRequest(bytes(20), None, 0, b"\x02", None)
-    for malformed in ({"to": "0x12"}, {"value": "five"}, {"gas": "-1"}):
-        with pytest.raises(HexError):
-            call_from_json(malformed)

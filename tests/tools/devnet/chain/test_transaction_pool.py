@@ -40,16 +40,6 @@ def test_a_replacement_pays_ten_percent_more() -> None:
     assert pool.get(old.hash) is None and pool.get(new.hash) == new and len(pool) == 1
 
 
-def test_included_transactions_are_removed_and_reorged_ones_reinjected() -> None:
-    pool = TransactionPool()
-    included, waiting = signed(0, 0), signed(0, 0, cap=2000)
-    pool.add(waiting, 0)
-    pool.remove([included])
-    assert len(pool) == 0
-    pool.reinject([included])
-    assert ready(pool) == [included]
-
-
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = TransactionPool()
     monkeypatch.setattr(pools, "MAX_TRANSACTIONS", 2)

@@ -72,42 +72,6 @@ def state(head: bytes, safe: bytes = ZERO, finalized: bytes = ZERO) -> dict[str,
     return {"headBlockHash": to_hex(head), "safeBlockHash": to_hex(safe), "finalizedBlockHash": to_hex(finalized)}
 
 
-@pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
-def test_sequencer_verifier_and_deriver_agree(newest: str) -> None:
-    l2 = L2TestChain(newest)
-    sequencer, verifier, deriver = EngineDriver(l2), EngineDriver(l2), EngineDriver(l2)
-    for number in range(4):
-        for key in range(3):
-            sequencer.backend.send(l2.transfer(key, number, value=number))
-        payload = sequencer.extend(l2.deposit(bytes([number]) * 20, b"\xdd" * 20, mint=9), pool=True)
-        assert len(payload.transactions) == 5
-        assert verifier.insert(payload)["status"] == "VALID"
-        assert verifier.follow(payload.block_hash)["status"] == "VALID"
-        assert deriver.extend(*payload.transactions[1:]) == payload
-
-
-def test_chains_cross_their_forks() -> None:
-    times = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
-    l2 = L2TestChain("regolith", {name: 1002 + 4 * index for index, name in enumerate(times)})
-    one, other = EngineDriver(l2), EngineDriver(l2)
-    for _ in range(20):
-        payload = one.extend()
-        assert other.insert(payload)["status"] == "VALID"
-        other.follow(payload.block_hash)
-    assert one.backend.chain.head.hash == other.backend.chain.head.hash
-
-
-def test_unknown_parents_are_syncing_and_known_blocks_are_valid() -> None:
-    l2 = L2TestChain()
-    one, other = EngineDriver(l2), EngineDriver(l2)
-    one.extend()
-    second = one.extend()
-    assert other.insert(second)["status"] == "SYNCING"
-    assert other.follow(second.block_hash)["status"] == "SYNCING"
-    valid = {"status": "VALID", "latestValidHash": to_hex(second.block_hash), "validationError": None}
-    assert one.insert(second) == valid
-
-
 def test_invalid_payloads_have_an_error_and_invalid_children() -> None:
     l2 = L2TestChain()
     one, other = EngineDriver(l2), EngineDriver(l2)
@@ -137,21 +101,6 @@ def test_safe_and_finalized_must_be_ancestors_of_the_head() -> None:
     for heads in ((hashes[3], other, ZERO), (hashes[3], ZERO, b"\x01" * 32), (hashes[0], hashes[2])):
         assert error_of(engine.follow, *heads)[0] == -38002
     assert chain.head.hash == hashes[3]
-
-
-def test_a_reorg_to_another_branch_and_back() -> None:
-    l2 = L2TestChain()
-    engine = EngineDriver(l2)
-    first = engine.extend().block_hash
-    old = engine.extend(l2.transfer(0, 0))
-    engine.follow(old.block_hash, first, first)
-    transaction = engine.backend.chain.head.executed[1].transaction.hash
-    assert engine.follow(first)["status"] == "VALID" and engine.backend.chain.locate(transaction) is None
-    new = engine.extend(l2.transfer(1, 0))
-    assert new.block_number == old.block_number and engine.backend.chain.safe.hash == first
-    assert engine.backend.pool.get(transaction) is not None
-    engine.follow(old.block_hash)
-    assert engine.backend.chain.locate(transaction) is not None and engine.backend.pool.get(transaction) is None
 
 
 def test_attributes_must_match_their_fork() -> None:

@@ -10,16 +10,12 @@ import aiohttp
 import pytest
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.server import EngineServer
 from tests.support.chains.l2_test_chain import L2TestChain
-from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, call
 
 SECRET = bytes(range(32))
-ZERO = to_hex(bytes(32))
 
 
 async def test_the_engine_api_needs_a_token_and_is_not_public() -> None:
@@ -42,14 +38,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
     genesis.write_text(json.dumps(L2TestChain().file))
     secret.write_text(SECRET.hex())
     return {"genesis": genesis, "jwt": secret}
-
-
-def test_the_program_serves_until_a_signal(files: dict[str, Path], leftovers: Leftovers) -> None:
-    words = [f"--{name}={path}" for name, path in files.items()]
-    with Program(leftovers, "rollup_node.tools.devnet.engine", *words, "--http=0", "--auth=0") as program:
-        line = program.wait_for_line("http").split()
-        assert call(line[line.index("http") + 1], "eth_getBlockByNumber", "0x0", False)["hash"] == line[1]
-        assert program.stop().code == 0
 
 
 async def test_ipc_serves_the_engine_api_without_a_token(files: dict[str, Path], tmp_path: Path) -> None:

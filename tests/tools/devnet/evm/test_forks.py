@@ -1,13 +1,11 @@
 """The fork table of the EVM: precompiles by fork, limits of input, and L1 rules by time."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
-from rollup_node.tools.devnet.evm.forks import at, costs, limited
-from rollup_node.tools.devnet.evm.rules import Precompile
+from rollup_node.tools.devnet.evm.forks import at
 
 
 def test_l1_rules_by_time() -> None:
@@ -18,19 +16,6 @@ def test_l1_rules_by_time() -> None:
     assert forks.l1_rules({}).at(5).name == "paris"
     late = forks.l1_rules({**config, "bpo2Time": 30, "amsterdamTime": 40})
     assert (late.at(39).name, late.at(40).name) == ("bpo2", "amsterdam") and late.at(40).blobs == late.at(39).blobs
-
-
-def test_precompiles_by_fork() -> None:
-    numbers = [{int.from_bytes(precompile, "big") for precompile in rules.precompiles} for rules in forks.L1_FORKS[:4]]
-    assert numbers == [{*range(1, 10)}, {*range(1, 11)}, {*range(1, 18)}, {*range(1, 18), 0x100}]
-
-
-def test_a_limit_of_input() -> None:
-    precompile = limited(Precompile(costs(5), bytes), 3)
-    assert precompile.run(b"abc") == b"abc"
-    assert precompile.gas(b"abcd") == 5
-    with pytest.raises(ExceptionalHalt, match="more than 3 bytes"):
-        precompile.run(b"abcd")
 
 
 @given(st.sampled_from(sorted(forks.OSAKA.precompiles)), st.binary(max_size=400))

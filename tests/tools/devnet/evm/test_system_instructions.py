@@ -1,48 +1,11 @@
 """Instructions that read the call and the block, transfers by EIP-7708, depth, SELFDESTRUCT; test_eels_differential has
 the rest."""
 
-import pytest
-
 from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, TRANSFER
-from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.system_instructions import created_address
 from tests.support.chains.evm_programs import CALLER, CONTRACT, GAS, OTHER, result_of, run_code
-
-
-def number(address: bytes) -> int:
-    return int.from_bytes(address, "big")
-
-
-@pytest.mark.parametrize(
-    ("code", "result"),
-    [
-        ("30", number(CONTRACT)),
-        ("32", number(CALLER)),
-        ("33", number(CALLER)),
-        ("36", 3),
-        ("5f35", number(b"\x01\x02\x03".ljust(32, b"\0"))),
-        ("600135", number(b"\x02\x03".ljust(32, b"\0"))),
-        ("600435", 0),
-        ("3a", 9),
-        ("3d", 0),
-        ("41", number(OTHER)),
-        ("42", 1000),
-        ("43", 7),
-        ("44", number(b"\x03" * 32)),
-        ("45", 30_000_000),
-        ("46", 10),
-        ("48", 5),
-        ("600640", number(b"\x06" * 32)),
-        ("600740", 0),
-        ("4a", 3),
-        ("5f49", number(b"\x01" * 32)),
-        ("600149", 0),
-    ],
-)
-def test_results(code: str, result: int) -> None:
-    assert result_of(code, data=b"\x01\x02\x03") == result
 
 
 def test_the_slot_number() -> None:
@@ -79,15 +42,3 @@ def test_calls_nest_to_1024() -> None:
     state = State(StateDatabase())
     assert run_code(code, gas=10**12, state=state).succeeded
     assert state.transient(CONTRACT, 0) == 1025
-
-
-@pytest.mark.parametrize(("rules", "removed"), [(forks.SHANGHAI, True), (forks.CANCUN, False)])
-def test_selfdestruct_before_and_since_cancun(rules: EvmRules, removed: bool) -> None:
-    state = State(StateDatabase())
-    state.add_balance(CONTRACT, 9)
-    code = bytes.fromhex("73" + OTHER.hex() + "ff")
-    state.set_code(CONTRACT, code)
-    frame = run_code(code, state=state, rules=rules)
-    state.end_transaction()
-    assert frame.succeeded and state.balance(OTHER) == 9
-    assert state.is_alive(CONTRACT) != removed

@@ -3,14 +3,12 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction, signing_hash
 from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.evm.transactions import (
     Deposit,
     InvalidTransaction,
     MalformedTransaction,
-    SignedTransaction,
     UnusableTransaction,
     read_signed,
     read_transaction,
@@ -26,15 +24,6 @@ def encoded(kind: int, chain_id: int | None = CHAIN_ID) -> bytes:
     unsigned = unsigned_transaction(kind, chain_id)
     parity, r, s = KEY.sign(signing_hash(unsigned))
     return encode_transaction(msgspec.structs.replace(unsigned, y_parity=parity, r=r, s=s))
-
-
-@pytest.mark.parametrize("kind", range(5))
-def test_signed_transactions(kind: int) -> None:
-    raw = encoded(kind)
-    transaction = read_transaction(raw, CHAIN_ID)
-    assert isinstance(transaction, SignedTransaction)
-    assert (transaction.kind, transaction.sender, transaction.hash) == (kind, KEY.address, keccak256(raw))
-    assert transaction.raw == raw
 
 
 def test_legacy_transactions_without_chain_id_fit_every_chain() -> None:

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.keys import private_key
-from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
-from rollup_node.stages.protocol.receipts import bloom_mask, decode_receipt
 from rollup_node.stages.protocol.transactions import (
     AccessTuple,
     Authorization,
@@ -18,7 +16,7 @@ from rollup_node.stages.protocol.transactions import (
     signing_hash,
 )
 from rollup_node.tools.devnet.evm import forks
-from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, BlockContext
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.rules import BLOB_GAS, EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_transaction
@@ -26,9 +24,7 @@ from rollup_node.tools.devnet.evm.transition import (
     BlockExecution,
     ExecutedTransaction,
     burn_base_fee,
-    encode_receipt,
 )
-from tests.support.chains.l2_test_chain import L2TestChain
 
 KEY, OTHER_KEY = private_key(b"\x01" * 32), private_key(b"\x02" * 32)
 SENDER, AUTHORITY = (key.public_key.to_canonical_address() for key in (KEY, OTHER_KEY))
@@ -59,14 +55,9 @@ def apply(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
 @pytest.mark.parametrize(
     ("values", "error"),
     [
-        ({"nonce": 1}, "nonce too high"),
         ({"max_fee": 6, "max_priority_fee": 1}, "less than block base fee"),
         ({"max_priority_fee": 101}, "higher than max fee"),
-        ({"gas": 20_999}, "intrinsic gas too low"),
-        ({"gas": 30_000_001}, "gas limit of the block"),
         ({"gas": (1 << 24) + 1}, "gas limit too high"),
-        ({"value": FUNDS}, "insufficient funds"),
-        ({"chain_id": 6}, "invalid chain id for signer: have 6 want 5"),
         ({"to": None, "data": bytes(0xC001), "gas": 5_000_000}, "initcode"),
         ({"kind": 3, "blob_hashes": ()}, "1 to 6 blobs"),
         ({"kind": 3, "blob_hashes": (BLOB_HASH,) * 7, "max_blob_fee": 3}, "1 to 6 blobs"),
@@ -146,15 +137,6 @@ def test_authorizations_set_and_clear_delegations() -> None:
     assert state.code(AUTHORITY) == b"" and other_chain.result.succeeded
 
 
-def test_contracts_cannot_send_but_delegating_accounts_can() -> None:
-    execution = block()
-    execution.state.set_code(SENDER, b"\x00")
-    with pytest.raises(InvalidTransaction, match="is a contract"):
-        apply(execution)
-    execution.state.set_code(SENDER, b"\xef\x01\x00" + TO)
-    assert apply(execution).result.succeeded
-
-
 def test_refunds_are_at_most_a_fifth() -> None:
     execution = block()
     execution.state.set_code(TO, bytes.fromhex("5f5f55"))
@@ -171,50 +153,3 @@ def test_refunds_are_at_most_a_fifth() -> None:
     entry = apply(execution, nonce=1, gas=200_000)
     spent = 21_000 + 20 * (2 + 3 + 5000)
     assert entry.result.gas_used == spent - spent // 5
-
-
-def test_receipts_logs_and_roots() -> None:
-    execution = block()
-    assert execution.transactions_root() == execution.receipts_root() == EMPTY_ROOT
-    execution.state.set_code(TO, bytes.fromhex("6007" + "5f5f" + "a1"))
-    first, second = (apply(execution, nonce=nonce) for nonce in range(2))
-    assert (first.log_index, second.log_index) == (0, 1)
-    assert first.cumulative_gas == first.result.gas_used
-    assert second.cumulative_gas == execution.gas_used == 2 * first.result.gas_used
-    bloom = bloom_mask(TO) | bloom_mask((7).to_bytes(32, "big"))
-    assert first.bloom == execution.bloom == bloom
-    assert execution.transactions_root() == ordered_root([signed(nonce=nonce) for nonce in range(2)])
-    assert execution.receipts_root() == ordered_root([first.receipt, second.receipt])
-    assert decode_receipt(first.receipt).succeeded
-
-
-def test_the_gas_limit_of_the_block() -> None:
-    execution = block(gas_limit=100_000)
-    apply(execution, gas=30_000)
-    assert execution.gas_left == 100_000 - execution.gas_used
-    with pytest.raises(InvalidTransaction, match="gas limit of the block reached"):
-        apply(execution, nonce=1, gas=90_000)
-    assert len(execution.executed) == 1
-
-
-def test_an_l1_has_no_deposits() -> None:
-    deposit = read_transaction(L2TestChain().deposit(b"\xee" * 20, None), 5)
-    with pytest.raises(InvalidTransaction, match="no deposit transactions"):
-        block().apply(deposit)
-
-
-def test_system_calls() -> None:
-    execution = block()
-    execution.system_call(TO, b"no code there")
-    execution.state.set_code(TO, bytes.fromhex("335f55" + "5f35600155"))
-    execution.system_call(TO, (9).to_bytes(32, "big"))
-    assert execution.state.storage(TO, 0) == int.from_bytes(SYSTEM_ADDRESS, "big")
-    assert execution.state.storage(TO, 1) == 9
-    assert execution.gas_used == 0 and not execution.executed
-
-
-def test_receipt_encoding_by_type() -> None:
-    legacy, typed = (encode_receipt(kind, False, 5, 0, ()) for kind in (0, 2))
-    assert typed == b"\x02" + legacy
-    assert not decode_receipt(typed).succeeded
-    assert encode_receipt(0x7E, True, 5, 0, (), (3, 1)).endswith(b"\x03\x01")

@@ -7,20 +7,12 @@ import aiohttp
 import orjson
 import pytest
 
-from rollup_node.stages.blobs.beacon_api import parse_block_commitments
-from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update
-from rollup_node.stages.l1.light_client.containers import (
-    BeaconBlockHeader,
-    LightClientBootstrap,
-    LightClientHeader,
-    LightClientUpdate,
-)
-from rollup_node.stages.l1.light_client.network import BeaconNetwork, parse_network
+from rollup_node.stages.l1.light_client.network import parse_network
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.batcher.channels import encode_blob
-from rollup_node.tools.batcher.driver import BlobTransaction, Fees, Key, blob_transaction, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import BlobTransaction, Fees, Key, blob_transaction
 from rollup_node.tools.devnet.evm.forks import L1_FORKS
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.files import l1_genesis
@@ -31,60 +23,13 @@ from rollup_node.tools.devnet.l1.beacon import (
     Blob,
     application,
     beacon_block,
-    blinded,
-    block_header_json,
-    bootstrap_json,
     consensus_rules,
-    genesis_json,
-    header_json,
     read_pooled,
-    spec_json,
-    update_json,
 )
-from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT, beacon_network, committee_keys
 from tests.support.servers.http_listener import listening
-
-NETWORK = beacon_network(l1_genesis(1_700_000_000)["config"], 1_700_000_000, 2, DEVELOPMENT)
-ROOTS = [bytes([number]) * 32 for number in range(1, 9)]
-BEACON = BeaconBlockHeader(9, 1, *ROOTS[:3])
-HEADER = LightClientHeader(BEACON, ROOTS[3], (ROOTS[4], ROOTS[5]))
-KEYS = committee_keys(0, 32)
-
-
-def parsed(value: Any, network: BeaconNetwork = NETWORK) -> LightClientUpdate:
-    return parse_update(orjson.dumps(value), network)
-
-
-def test_a_bootstrap() -> None:
-    bootstrap = LightClientBootstrap(HEADER, KEYS.committee, (ROOTS[6], ROOTS[7]))
-    answer = bootstrap_json(bootstrap, header_json(HEADER), "gloas")
-    assert answer["version"] == "gloas" and parse_bootstrap(orjson.dumps(answer), NETWORK) == bootstrap
-
-
-@pytest.mark.parametrize(("has_finality", "has_committee"), [(False, False), (True, False), (True, True)])
-def test_updates(has_finality: bool, has_committee: bool) -> None:
-    update = LightClientUpdate(
-        HEADER,
-        KEYS.sign(ROOTS[0], [place < 5 for place in range(32)]),
-        10,
-        HEADER if has_finality else None,
-        (ROOTS[1],) if has_finality else (),
-        KEYS.committee if has_committee else None,
-        (ROOTS[2],) if has_committee else (),
-    )
-    answer = update_json(update, header_json(HEADER), header_json(HEADER) if has_finality else None, "gloas")
-    assert ("finality_branch" in answer["data"]) is has_finality and parsed(answer) == update
-
-
-def test_the_header_of_a_block_and_the_file_of_a_network() -> None:
-    answer = block_header_json(BEACON, "0x")
-    assert answer["root"] == to_hex(BEACON.root) and answer["header"]["message"]["slot"] == "9"
-    assert parse_network(orjson.dumps(spec_json(NETWORK) | genesis_json(NETWORK))) == NETWORK
-
 
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
 
-COMMITMENTS = tuple(blob.commitment for _, blob in BLOBS)
 CHAIN = L1Backend(l1_genesis(1_700_000_000), 2)
 EXECUTION = CHAIN.mine(1_700_000_002)
 """Block 1 of an L1."""
@@ -210,12 +155,6 @@ def test_blobs_by_versioned_hash(built: BlobTransaction) -> None:
     assert [blob.content for blob in blobs.values()] == CONTENTS
 
 
-def test_other_transactions_have_no_blobs() -> None:
-    raw = dynamic_fee_transaction(KEY, CHAIN_ID, 0, b"\xaa" * 20, 0, b"", 21_000, FEES)
-    transaction, blobs = read_pooled(raw, CHAIN_ID)
-    assert (transaction.raw, blobs) == (raw, {})
-
-
 def test_invalid_sidecars(built: BlobTransaction) -> None:
     body, blobs, commitments, proofs = rlp.decode(built.pooled[1:])
     for parts, error in (
@@ -230,42 +169,6 @@ def test_invalid_sidecars(built: BlobTransaction) -> None:
             read_pooled(b"\x03" + rlp.encode(parts), CHAIN_ID)
     with pytest.raises(InvalidTransaction, match="blob transaction"):
         read_pooled(b"\x03\xff", CHAIN_ID)
-
-
-def made(fork: str) -> BeaconBlock:
-    return beacon_block(CONSENSUS_FORKS[fork], 1, EXECUTION, COMMITMENTS, finalized=True)
-
-
-def commitments(signed: Any) -> tuple[bytes, ...]:
-    """As the node reads them."""
-    return parse_block_commitments(orjson.dumps({"data": signed}))
-
-
-def test_before_gloas_a_block_has_payload_and_commitments() -> None:
-    block = made("osaka")
-    body = block.signed["message"]["body"]
-    assert body.keys() == {"execution_payload", "blob_kzg_commitments"}
-    payload = body["execution_payload"]
-    assert payload["block_hash"] == to_hex(EXECUTION.hash) and payload["transactions"] == []
-    result = blinded(block)
-    assert result is not None
-    assert result["message"]["body"].keys() == {"execution_payload_header", "blob_kzg_commitments"}
-    assert result["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(EXECUTION.hash)
-    assert commitments(block.signed) == commitments(result) == COMMITMENTS
-    assert "execution_payload" in body, "the block itself does not change"
-
-
-def test_in_gloas_a_block_has_a_bid_alone() -> None:
-    """[BCN19]"""
-    block = made("amsterdam")
-    message = block.signed["message"]
-    assert message["body"].keys() == {"signed_execution_payload_bid", "payload_attestations"}
-    bid, header = message["body"]["signed_execution_payload_bid"]["message"], EXECUTION.header
-    assert bid["block_hash"] == to_hex(EXECUTION.hash)
-    assert bid["parent_block_hash"] == to_hex(header.parent_hash)
-    assert (bid["slot"], bid["builder_index"], bid["gas_limit"]) == ("1", str(2**64 - 1), str(header.gas_limit))
-    assert bid["parent_block_root"] == message["parent_root"] == to_hex(header.parent_beacon_root or b"")
-    assert blinded(block) is None and commitments(block.signed) == COMMITMENTS
 
 
 def test_they_activate_with_the_forks_of_the_execution_layer() -> None:

@@ -1,16 +1,14 @@
 """The Beacon API routes of light clients, and those that name blocks."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
-from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.l1.light_client.beacon_json import parse_update
 from rollup_node.tools.devnet.files import l1_genesis
-from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
+from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.light_client_routes import add_routes
 from tests.support.servers.http_listener import listening
 from tests.support.timing.conditions import until
@@ -43,19 +41,6 @@ def mine(chain: L1Backend, blocks: int = HEAD) -> None:
         chain.mine(chain.chain.head.header.timestamp + 2)
 
 
-async def test_what_a_light_client_reads(chain: L1Backend, get: Get) -> None:
-    mine(chain)
-    root = to_hex(chain.headers.root(chain.chain.finalized))
-    status, body = await get(f"light_client/bootstrap/{root}")
-    assert status == 200 and to_hex(parse_bootstrap(body, chain.network).header.beacon.root) == root
-    (update,) = parse_updates((await get("light_client/updates?start_period=0&count=4"))[1], chain.network)
-    assert update.next_sync_committee is not None
-    for kind, finalized in (("finality", HEAD - 1 - FINALIZED_DISTANCE), ("optimistic", 0)):
-        status, body = await get(f"light_client/{kind}_update")
-        newest = parse_update(body, chain.network)
-        assert (status, newest.attested_header.beacon.slot, newest.finalized_slot) == (200, HEAD - 1, finalized)
-
-
 async def test_a_stream_says_that_there_is_a_new_update(chain: L1Backend) -> None:
     """With the update, once for each block that comes; other topics are refused."""
     app = web.Application()
@@ -76,35 +61,3 @@ async def test_a_stream_says_that_there_is_a_new_update(chain: L1Backend) -> Non
             return not chain.on_head
 
         await until(is_gone)
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("bootstrap/0x12", 400),
-        (f"bootstrap/0x{'11' * 32}", 404),
-        ("updates?start_period=x&count=1", 400),
-        ("updates?start_period=1", 400),
-        ("finality_update", 404),
-        ("optimistic_update", 404),
-    ],
-)
-async def test_what_there_is_not(get: Get, path: str, status: int) -> None:
-    assert (await get(f"light_client/{path}"))[0] == status
-
-
-async def test_blocks_by_their_names(chain: L1Backend, get: Get) -> None:
-    mine(chain)
-    finalized = HEAD - FINALIZED_DISTANCE
-    roots: dict[str, Any] = {}
-    for name, slot in (("head", HEAD), ("finalized", finalized), ("genesis", 0), ("3", 3)):
-        block = chain.chain.at(slot)
-        assert block is not None
-        roots[name] = to_hex(chain.headers.root(block))
-        status, body = await get(f"blocks/{name}/root")
-        assert status == 200 and roots[name].encode() in body and (b'"finalized":true' in body) is (name != "head")
-        assert (await get(f"headers/{name}")) == (await get(f"headers/{roots[name]}"))
-        assert f'"slot":"{slot}"'.encode() in (await get(f"headers/{name}"))[1]
-    assert len(set(roots.values())) == 4
-    for name in ("99", "0x" + "11" * 32, "justified"):
-        assert (await get(f"headers/{name}"))[0] == (await get(f"blocks/{name}/root"))[0] == 404

@@ -2,13 +2,10 @@
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
 from rollup_node.stages.l1.light_client.containers import LightClientHeader, LightClientUpdate
 from rollup_node.stages.l1.light_client.network import BeaconNetwork, Preset
-from rollup_node.stages.l1.light_client.ssz import is_valid_branch
 from rollup_node.stages.l1.light_client.store import (
     LightClientStore,
     Refusal,
@@ -18,7 +15,7 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
-from rollup_node.tools.devnet.l1.signed_headers import beacon_network, committee_keys, prove
+from rollup_node.tools.devnet.l1.signed_headers import committee_keys
 
 GENESIS_TIME, SLOT = 1_700_000_000, 2
 PRESET = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=4)
@@ -87,27 +84,6 @@ def test_a_light_client_follows_over_periods_and_into_gloas() -> None:
     assert client.period == 3 and client.current_sync_committee == committee_keys(3, 32).committee
 
 
-def test_a_client_starts_at_any_finalized_block() -> None:
-    """Of the chain as it is now: one that left it in a reorg is unknown."""
-    chain = l1()
-    mine(chain, 3 * PERIOD)
-    start = chain.chain.at(PERIOD + 3)
-    assert start is not None
-    client = started(chain, block=start)
-    for update in updates(chain, client.period):
-        assert client.process(update, slot(chain)) is None
-    assert client.process(newest(chain), slot(chain)) is None
-    proves(chain, client.finalized, 3 * PERIOD - 1 - FINALIZED_DISTANCE)
-    head = chain.chain.head
-    root = chain.headers.root(head)
-    assert chain.headers.bootstrap(root) is None and chain.headers.block(root) == head, "not finalized"
-    chain.reorg(2)
-    assert chain.headers.block(root) is None
-    assert newest(chain).attested_header.beacon.slot == head.number
-    assert client.process(newest(chain), slot(chain)) is None
-    proves(chain, client.optimistic, head.number)
-
-
 @pytest.mark.parametrize(
     ("signers", "is_head", "is_final"), [(10, False, False), (16, False, False), (21, True, False), (22, True, True)]
 )
@@ -126,21 +102,3 @@ def test_a_part_of_the_committee_signs(signers: int, is_head: bool, is_final: bo
     assert client.process(newest(other), slot(other)) is None
     assert (client.optimistic.beacon.slot == 9) is is_head
     assert (client.finalized.beacon.slot == 5) is is_final
-
-
-def test_forks_activate_with_epochs() -> None:
-    """The local network has the forks of the execution layer at the same time, or an epoch later."""
-    config = l1_genesis(GENESIS_TIME, l1_fork_offsets("fulu=8,gloas=17"))["config"]
-    forks = beacon_network(config, GENESIS_TIME, SLOT, PRESET).forks
-    assert [(fork.name, fork.epoch) for fork in forks[-3:]] == [("electra", 0), ("fulu", 1), ("gloas", 3)]
-    assert len({fork.version for fork in forks}) == len(forks) == 8
-
-
-@given(st.dictionaries(st.integers(16, 31), st.binary(min_size=32, max_size=32), min_size=1))
-def test_every_leaf_is_proven(leaves: dict[int, bytes]) -> None:
-    root, branches = prove(leaves)
-    assert branches.keys() == leaves.keys()
-    for index, leaf in leaves.items():
-        assert is_valid_branch(leaf, branches[index], index, root)
-        other = bytes(32) if any(leaf) else b"\x01" * 32
-        assert not is_valid_branch(other, branches[index], index, root)

@@ -4,21 +4,17 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from rollup_node.stages.protocol.types import (
-    GAS_PRICE_ORACLE,
     L1_ATTRIBUTES_DEPOSITOR,
     L1_BLOCK,
     L2_TO_L1_MESSAGE_PASSER,
-    predeploy,
 )
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase, load_alloc
-from rollup_node.tools.devnet.evm.transition import BEACON_ROOTS, BLOCK_HASHES
-from rollup_node.tools.devnet.predeploys.alloc import TOKEN, implementation_address, with_upgrades
+from rollup_node.tools.devnet.predeploys.alloc import with_upgrades
 from tests.support.chains.l2_test_chain import L2TestChain, call_at_head, call_data, word
 
 GAS_LIMIT = 120_000_000
@@ -56,54 +52,6 @@ def test_forks_that_are_present_are_not_run_again() -> None:
     with pytest.raises(GenesisError, match="upgrade transaction 0 of ecotone fails on these contracts: contract add"):
         with_upgrades(alloc, l2.spec, 1000)
     assert with_upgrades(alloc, l2.spec, 1000, {"ecotone"}) == alloc
-
-
-def test_other_accounts_and_code_stay() -> None:
-    l2 = L2TestChain("canyon")
-    newer = L2TestChain("ecotone")
-    proxy = "0x" + L1_BLOCK.hex()
-    account = "0x" + "77" * 20
-    before = l2.file["alloc"] | {account: {"balance": "0x1", "storage": {"0x" + "00" * 31 + "01": "0x" + "02" * 32}}}
-    after = with_upgrades(before, newer.spec, 1000)
-    assert after[account] == before[account]
-    assert after[proxy]["code"] == before[proxy]["code"]
-    assert after[proxy]["storage"].keys() == before[proxy]["storage"].keys()
-    assert after[proxy]["storage"] != before[proxy]["storage"]
-
-
-IMPLEMENTATION_SLOT = 0x360894A13BA1A3210667C828492DB98DCA3E2076CC3735A920A3CA505D382BBC
-L1_BLOCKS = {
-    "ecotone": "07dbe8500fc591d1852b76fee44d5a05e13097ff",
-    "isthmus": "ff256497d61dcd71a9e9ff43967c13fde1f72d12",
-    "jovian": "3ba4007f5c922fbb33c454b41ea7a1f11e83df2c",
-}
-
-
-def test_a_chain_crosses_all_forks_from_regolith_to_lagoon() -> None:
-    """The upgrade transactions of all forks succeed and install their contracts [UPG1 to UPG18]."""
-    order = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst", "lagoon")
-    l2 = L2TestChain("regolith", {fork: 1002 + 2 * index for index, fork in enumerate(order)})
-    backend = l2.backend()
-    for fork in order:
-        transactions = () if fork in ("canyon", "granite", "holocene") else load_bundle(fork).transactions
-        block = l2.extend(backend, *transactions, gas_limit=GAS_LIMIT)
-        assert [entry.result.error for entry in block.executed if not entry.result.succeeded] == [], fork
-        state = State(backend.store, block.header.state_root)
-        if fork in L1_BLOCKS:
-            assert state.storage(L1_BLOCK, IMPLEMENTATION_SLOT) == int(L1_BLOCKS[fork], 16)
-        for low in range(0x30):
-            implementation = state.storage(predeploy(low), IMPLEMENTATION_SLOT)
-            assert not implementation or state.code(implementation.to_bytes(20, "big")), f"{fork}: {low:x} has no code"
-    l2.extend(backend, l2.transfer(0, 0))
-    state = State(backend.store, backend.chain.head.header.state_root)
-    assert state.code(BEACON_ROOTS) and state.code(BLOCK_HASHES) and state.code(predeploy(0x1B))
-    for contract, getter, value in (
-        (GAS_PRICE_ORACLE, "isJovian()", 1),
-        (GAS_PRICE_ORACLE, "baseFeeScalar()", 1000),
-        (L1_BLOCK, "daFootprintGasScalar()", 400),
-        (L1_BLOCK, "number()", 7),
-    ):
-        assert call_at_head(backend, contract, call_data(getter)) == word(value)
 
 
 INFO = L1Info(
@@ -178,34 +126,3 @@ def test_withdrawals_are_recorded_and_logged() -> None:
     assert call_at_head(backend, L2_TO_L1_MESSAGE_PASSER, call_data("messageNonce()")) == word(nonce + 2)
     assert state.storage_root(L2_TO_L1_MESSAGE_PASSER) == block.header.withdrawals_root
     assert block.executed[2].result.logs[0].topics[3] == word(sender)
-
-
-def test_only_the_zero_address_upgrades_a_proxy() -> None:
-    l2 = L2TestChain("canyon")
-    backend = l2.backend()
-    data = call_data("upgradeTo(address)", TOKEN)
-    upgrade = DepositTransaction(b"\x01" * 32, bytes(20), predeploy(0x0F), 0, 0, 50_000, False, data)
-    block = l2.extend(backend, encode_deposit(upgrade), l2.transfer(0, 0, L1_BLOCK, 0, data))
-    allowed, refused = block.executed[1].result, block.executed[2].result
-    assert allowed.succeeded and allowed.logs[0].topics[0] == keccak256(b"Upgraded(address)")
-    assert call_at_head(backend, predeploy(0x0F), call_data("decimals()")) == word(18)
-    assert not refused.succeeded
-    implementation = call_at_head(backend, L1_BLOCK, call_data("implementation()"), sender=bytes(20))
-    assert implementation == word(implementation_address(L1_BLOCK))
-
-
-def test_token_transfers() -> None:
-    l2 = L2TestChain()
-    backend = l2.backend()
-    mint = call_data("mint(uint256)", 100)
-    move, too_much = (call_data("transfer(address,uint256)", ACCOUNT, amount) for amount in (30, 71))
-    transactions = [l2.transfer(0, nonce, TOKEN, 0, data) for nonce, data in enumerate((mint, move, too_much))]
-    block = l2.extend(backend, *transactions)
-    assert [entry.result.succeeded for entry in block.executed[1:]] == [True, True, False]
-    assert call_at_head(backend, TOKEN, call_data("balanceOf(address)", ACCOUNT)) == word(30)
-
-
-def test_contracts_of_later_forks_are_absent() -> None:
-    for newest, expected in (("canyon", (False, False)), ("ecotone", (True, False)), ("isthmus", (True, True))):
-        alloc = L2TestChain(newest).file["alloc"]
-        assert tuple("0x" + address.hex() in alloc for address in (BEACON_ROOTS, BLOCK_HASHES)) == expected
