@@ -4,11 +4,14 @@ A node without a checkpoint mints on L2 what it says. A node with one stays wher
 honest L1 as soon as that is there. A network goes on beside it, over sync committee periods and into Gloas."""
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes.extra_node import ExtraNode, assert_same_chain
-from tests.support.processes.forged_l1 import WINDOW, ForgedL1, has_loot
+from tests.support.processes.forged_l1 import WINDOW, has_block, has_loot, steal
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import (
     CALLDATA,
@@ -48,51 +51,56 @@ def wrong_network(folder: Path) -> dict[str, object]:
     return {"l1.checkpoint.network": file}
 
 
-def test_a_forged_l1_is_followed_without_a_checkpoint_alone(leftovers: Leftovers) -> None:
-    with Devnet(leftovers, *CALLDATA, *WINDOW) as net, ForgedL1(leftovers, net) as l1:
-        lie = {"l1": l1.url, "l1.beacon": l1.beacon, "p2p.disable": "true"}
-        trusting = ExtraNode(leftovers, net, "", lie, name="trusting")
-        right = checkpoint_options(net, leftovers.folder)
-        proving = ExtraNode(leftovers, net, "", lie | right | wrong_network(leftovers.folder), name="proving")
-        assert "is not a beacon node of devnet" in proving.program.wait_for_exit().error_line()
-        proving.start(right)
-        wait_for(partial(has_loot, trusting.engine.http), f"the loot: {trusting.program.out[-3000:]}")
-        status = call(trusting.url, "optimism_syncStatus")
-        # The labels are polled seldom, and may still be at genesis.
-        assert all(l1.has_block(status[name]) for name in ("current_l1", "head_l1"))
-        trusting.stop()
-        wait_for(partial(reports_problem, proving.url, "l1", "L1-UNPROVEN"), f"the lie: {proving.program.out[-3000:]}")
-        status = call(proving.url, "optimism_syncStatus")
-        assert not any(l1.has_block(status[name]) for name in L1_HEADS), status
-        assert status["unsafe_l2"]["number"] == 0 and not has_loot(proving.engine.http)
-        proving.program.stop()
-        proving.start({"l1": f"{l1.url},{net.network['l1']}", "l1.beacon": net.network["beacon"]})
-        wait_for(lambda: proving.head("safe_l2") >= 1, f"the honest L1: {proving.program.out[-3000:]}")
-        wait_for(lambda: unready_reasons(proving.url) == [], f"ready: {proving.program.out[-3000:]}")
-        assert_same_chain(net, proving, proving.head("safe_l2"))
-        assert not has_loot(proving.engine.http)
-        proving.stop()
-        net.finish()
-
-
-def test_periods_and_gloas_beside_a_forged_l1(leftovers: Leftovers) -> None:
+@pytest.fixture(scope="module")
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
+    """Yield a network that goes on beside a forged L1, whose pool has the deposit of a thief."""
     flags = ("--checkpoint", "--committee-period", str(PERIOD), "--forged-l1", "--l1-forks", f"gloas={GLOAS}")
-    with Devnet(leftovers, *CALLDATA, *flags) as net:
-        net.wait_for_first_safe()
-        forged = net.network["forged_l1"]
+    with Devnet(module_leftovers, *CALLDATA, *WINDOW, *flags) as running:
+        running.wait_for_first_safe()
+        steal(running.network["forged_l1"])
+        yield running
+        for name in running.nodes:
+            assert "a bug ends" not in running.log(name), running.logs(60)
+        running.finish()
 
-        def follows(name: str) -> bool:
-            status = net.sync_status(name)
-            for head in L1_HEADS:
-                block = status[head]
-                is_forged = block["number"] and call(forged, "eth_getBlockByHash", block["hash"], False)
-                assert not is_forged, f"{head} of the {name} is of the forged chain: {block}"
-            return bool(status["safe_l2"]["l1origin"]["number"] > 2 * PERIOD)
 
-        for name in net.nodes:
-            net.wait(partial(follows, name), f"safe origin in the third period of the {name}")
-            net.wait(partial(net.is_ready, name), f"ready {name}")
-            proof = json.loads(http_get(f"{net.node(name)['rpc']}/status.json")[1])["l1"]["proof"]
-            assert proof["linked"] and proof["participation"] == 1.0 and proof["period"] >= 2
-            assert "a bug ends" not in net.log(name), net.logs(60)
-        net.finish()
+def test_a_forged_l1_is_followed_without_a_checkpoint_alone(net: Devnet, module_leftovers: Leftovers) -> None:
+    forged, folder = net.network["forged_l1"], module_leftovers.folder
+    lie = {"l1": forged, "l1.beacon": net.network["forged_beacon"], "p2p.disable": "true"}
+    trusting = ExtraNode(module_leftovers, net, "", lie, name="trusting")
+    right = checkpoint_options(net, folder)
+    proving = ExtraNode(module_leftovers, net, "", lie | right | wrong_network(folder), name="proving")
+    assert "is not a beacon node of devnet" in proving.program.wait_for_exit().error_line()
+    proving.start(right)
+    wait_for(partial(has_loot, trusting.engine.http), f"the loot: {trusting.program.out[-3000:]}")
+    status = call(trusting.url, "optimism_syncStatus")
+    # The labels are polled seldom, and may still be at genesis.
+    assert all(has_block(forged, status[name]) for name in ("current_l1", "head_l1"))
+    trusting.stop()
+    wait_for(partial(reports_problem, proving.url, "l1", "L1-UNPROVEN"), f"the lie: {proving.program.out[-3000:]}")
+    status = call(proving.url, "optimism_syncStatus")
+    assert not any(has_block(forged, status[name]) for name in L1_HEADS), status
+    assert status["unsafe_l2"]["number"] == 0 and not has_loot(proving.engine.http)
+    proving.program.stop()
+    proving.start({"l1": f"{forged},{net.network['l1']}", "l1.beacon": net.network["beacon"]})
+    wait_for(lambda: proving.head("safe_l2") >= 1, f"the honest L1: {proving.program.out[-3000:]}")
+    wait_for(lambda: unready_reasons(proving.url) == [], f"ready: {proving.program.out[-3000:]}")
+    assert_same_chain(net, proving, proving.head("safe_l2"))
+    assert not has_loot(proving.engine.http)
+    proving.stop()
+
+
+def test_periods_and_gloas_beside_a_forged_l1(net: Devnet) -> None:
+    forged = net.network["forged_l1"]
+
+    def follows(name: str) -> bool:
+        status = net.sync_status(name)
+        for head in L1_HEADS:
+            assert not has_block(forged, status[head]), f"{head} of the {name} is of the forged chain: {status[head]}"
+        return bool(status["safe_l2"]["l1origin"]["number"] > 2 * PERIOD)
+
+    for name in net.nodes:
+        net.wait(partial(follows, name), f"safe origin in the third period of the {name}")
+        net.wait(partial(net.is_ready, name), f"ready {name}")
+        proof = json.loads(http_get(f"{net.node(name)['rpc']}/status.json")[1])["l1"]["proof"]
+        assert proof["linked"] and proof["participation"] == 1.0 and proof["period"] >= 2

@@ -13,7 +13,7 @@ from tests.support.processes.programs import Devnet
 
 ROLES = (*(template.role for template in PROCESSES if template.role != "interop"), "sweeper")
 BUG = "a bug ends"
-PROGRESS = 2
+PROGRESS = 1
 SHIFT = 3
 """A process of one node is killed with the one that many places before it of the other."""
 

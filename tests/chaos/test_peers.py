@@ -1,14 +1,16 @@
-"""Peers join a running network late, with gaps in their chain, are killed, and are partitioned: all end with
-the sequencer's chain."""
+"""Peers join a running network late, with gaps in their chain, are killed, and are partitioned, and a sequencer that
+follows another node takes over: all end with the sequencer's chain."""
 
 import os
 import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
+from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.processes.extra_node import ExtraNode, assert_same_chain
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import (
@@ -25,7 +27,7 @@ from tests.support.processes.programs import (
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 L1_CONFS = 100_000
 """More confirmations than L1 has blocks: derivation waits, so that all blocks come from peers."""
-BLOCKS_BEFORE, BLOCKS_MEANWHILE = 8, 3
+BLOCKS_BEFORE, BLOCKS_MEANWHILE, BUILT = 8, 3, 3
 
 
 def unsafe(net: Devnet, name: str) -> int:
@@ -49,9 +51,8 @@ def disconnected(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """Yield a network with a sequencer and two verifiers, which ends with equal output roots."""
-    with Devnet(module_leftovers, "--nodes", "2", *CALLDATA) as running:
-        running.nodes = ("sequencer", "verifier", "verifier-2")
+    """Yield a network, which ends with equal output roots."""
+    with Devnet(module_leftovers, *CALLDATA) as running:
         running.wait_for_first_safe()
         yield running
         assert "a bug ends" not in "".join(map(running.log, running.nodes))
@@ -83,7 +84,7 @@ def test_a_late_verifier_gets_missing_blocks_from_peers(net: Devnet, late: Extra
 @pytest.mark.fault("F50")
 def test_one_node_is_killed_and_another_partitioned(net: Devnet, late: ExtraNode) -> None:
     """The killed node continues its engine's chain; the partitioned one gets no unsafe blocks until it is unblocked."""
-    url = net.node("verifier-2")["rpc"]
+    url = net.node("verifier")["rpc"]
     late.kill()
     call(url, "opp2p_blockSubnet", LOOPBACK_NET)
     net.wait(lambda: disconnected(url), "disconnected peers")
@@ -98,7 +99,7 @@ def test_one_node_is_killed_and_another_partitioned(net: Devnet, late: ExtraNode
     net.wait(lambda: call(url, "opp2p_peerStats")["connected"] >= 1, "peer after the partition")
     wait_for(lambda: late.head() >= now, f"block {now} of the killed node: {late.program.out[-3000:]}")
     assert_same_chain(net, late, now)
-    net.wait(lambda: unsafe(net, "verifier-2") >= unsafe(net, "sequencer") - 1, "tip of the partitioned node")
+    net.wait(lambda: unsafe(net, "verifier") >= unsafe(net, "sequencer") - 1, "tip of the partitioned node")
 
 
 def test_the_doctor_finds_no_problem(net: Devnet, module_leftovers: Leftovers) -> None:
@@ -156,3 +157,47 @@ def test_engines_fetch_gaps_or_are_named(net: Devnet, module_leftovers: Leftover
     finally:
         for node in nodes:
             node.stop()
+
+
+def has_block(net: Devnet, name: str, number: int) -> bool:
+    """Whether a node's unsafe head has at least that number."""
+    return bool(net.sync_status(name)["unsafe_l2"]["number"] >= number)
+
+
+def test_a_sequencer_that_follows_takes_over(net: Devnet, module_leftovers: Leftovers) -> None:
+    sequencer, source = net.node("sequencer"), net.node("verifier")["rpc"]
+    options = {
+        "l2.follow.source": source,
+        "sequencer.enabled": "true",
+        "sequencer.stopped": "true",
+        "sequencer.l1-confs": 1,
+        "rpc.enable-admin": "true",
+        "p2p.sequencer.key": NetworkFiles(net.root).signer_key.read_text().strip(),
+    }
+    peers = ",".join(net.node(name)["p2p"] for name in net.nodes)
+    node = ExtraNode(module_leftovers, net, peers, options, "following", ("--el-sync-from", sequencer["engine"]))
+    try:
+        wait_for(lambda: node.head("safe_l2") >= 1, f"the source's safe head: {node.program.out[-3000:]}")
+        assert set(node.processes()) == {"supervisor", "sweeper", "l1", "compute", "engine", "p2p", "rpc"}
+        last = call(sequencer["rpc"], "admin_stopSequencer")
+        wait_for(lambda: call(node.url, "optimism_syncStatus")["unsafe_l2"]["hash"] == last, "the last block")
+        handed_over = node.head()
+        call(node.url, "admin_startSequencer", last)
+        end = handed_over + BUILT
+        wait_for(lambda: node.head() >= end, f"it builds: {node.program.out[-3000:]}")
+        for name in net.nodes:
+            net.wait(partial(has_block, net, name, handed_over + 1), f"its blocks by gossip at the {name}")
+        net.wait_for_safe(end)
+        wait_for(lambda: node.head("safe_l2") >= end, f"its blocks are safe: {node.program.out[-3000:]}")
+        wait_for(lambda: unready_reasons(node.url) == [], f"ready: {node.program.out[-3000:]}")
+        calls = [("optimism_outputAtBlock", hex(number)) for number in range(end + 1)]
+        ours, theirs = (call_batch(url, *calls) for url in (node.url, source))
+        assert [our["outputRoot"] for our in ours] == [their["outputRoot"] for their in theirs]
+        assert "a bug ends" not in node.program.out and "died" not in node.program.out
+        back = call(node.url, "admin_stopSequencer")
+        net.wait(
+            lambda: net.sync_status("sequencer")["unsafe_l2"]["hash"] == back, "the network's sequencer has it all"
+        )
+        call(sequencer["rpc"], "admin_startSequencer", back)
+    finally:
+        node.stop()

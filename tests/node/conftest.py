@@ -18,17 +18,24 @@ def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
 
 
 @pytest.fixture(scope="module")
-def shared_node(module_leftovers: Leftovers, fork_server: ForkServer) -> Iterator[ToyNode]:
-    """Yield a node under nohup, which must stop in order after the tests of a module."""
+def shared_node(
+    request: pytest.FixtureRequest, module_leftovers: Leftovers, fork_server: ForkServer
+) -> Iterator[ToyNode]:
+    """Yield a node with the settings SHARED of the module, which must stop in order after its tests.
+
+    It is one under nohup, unless it reads its options again."""
+    settings = getattr(request.module, "SHARED", {})
     with toy_nodes(module_leftovers, fork_server) as start_one:
-        node = start_one(ignored=(signal.SIGHUP,)).wait_until_ready()
+        ignored = () if "reload" in settings else (signal.SIGHUP,)
+        node = start_one(settings, ignored=ignored).wait_until_ready()
         assert node.directory.exists()
         yield node
         node.stop()
 
 
 @pytest.fixture
-def running(shared_node: ToyNode) -> ToyNode:
-    """Return a node that other tests have used before, with the log since the start of the test."""
+def running(shared_node: ToyNode) -> Iterator[ToyNode]:
+    """Yield a node that other tests have used before, with the log since the start of the test."""
     shared_node.begin()
-    return shared_node
+    yield shared_node
+    assert shared_node.program.poll() is None

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,6 @@ from tests.support.processes.checked_start import without_supervisor
 from tests.support.processes.programs import wait_for
 
 NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
-
-
-def run(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("NODE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "rollup_node", *words],
-        cwd=folder,
-        env=environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
 
 
 ErrorOf = Callable[..., str]
@@ -54,30 +41,25 @@ def error_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return of
 
 
-def test_version(tmp_path: Path) -> None:
-    done = run("--version", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("rollup-node version v")
+LAST = list(cli.COMMANDS)[-1]
 
 
-def test_help(tmp_path: Path) -> None:
-    done = run("--help", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "  --l1.beacon URL " in done.stdout and len(done.stdout.splitlines()) <= 36
+@pytest.mark.parametrize(
+    ("word", "start", "end"),
+    [
+        ("--version", "rollup-node version v", "\n"),
+        ("--help", "usage: rollup-node [options] ", "--l2=URL\n"),
+        ("--help-all", "usage: rollup-node [options]\n", f"  {LAST:10} {cli.COMMANDS[LAST].summary}\n"),
+    ],
+)
+def test_information(word: str, start: str, end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([word]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(start) and out.endswith(end) and err == ""
 
 
-def test_all_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--help-all"]) == 0
-    text = capsys.readouterr().out
-    assert "L1 connection:" in text and "--l1.beacon URL" in text
-    last = list(cli.COMMANDS)[-1]
-    assert text.endswith(f"  {last:10} {cli.COMMANDS[last].summary}\n")
-
-
-def test_a_wrong_flag(tmp_path: Path) -> None:
-    done = run(*NEEDED, "--l1.becon=x", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (ExitCode.SETUP, "")
-    assert done.stderr == "rollup-node: unknown flag --l1.becon; did you mean --l1.beacon?\n"
+def test_a_wrong_flag(error_of: ErrorOf) -> None:
+    assert error_of(*NEEDED, "--l1.becon=x") == "unknown flag --l1.becon; did you mean --l1.beacon?"
 
 
 def test_no_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,26 +114,18 @@ def test_a_command_gets_its_arguments(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("module", "text"),
+    ("module", "extra", "text"),
     [
-        ("rollup_node.node.nothing", "command gone is not part of this installation (rollup_node.node.nothing is"),
-        ("no_such_package", "command gone needs the package no_such_package"),
+        ("rollup_node.node.nothing", "", "is not part of this installation (rollup_node.node.nothing is missing)"),
+        ("no_such_package", "", "needs the package no_such_package: install rollup-node again"),
+        ("no_such_package", "fun", "needs the package no_such_package: install rollup-node[fun]"),
     ],
 )
 def test_a_missing_command(
-    module: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: str, extra: str, text: str, monkeypatch: pytest.MonkeyPatch, error_of: ErrorOf
 ) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "gone", cli.Command(module, ""))
-    assert cli.main(["gone"]) == ExitCode.SETUP
-    assert capsys.readouterr().err.startswith(f"rollup-node: {text}")
-
-
-def test_a_command_whose_extra_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "gone", cli.Command("no_such_package", "", extra="fun"))
-    assert cli.main(["gone"]) == ExitCode.SETUP
-    assert capsys.readouterr().err.endswith("needs the package no_such_package: install rollup-node[fun]\n")
+    monkeypatch.setitem(cli.COMMANDS, "gone", cli.Command(module, "", extra))
+    assert error_of("gone") == f"command gone {text}"
 
 
 def test_the_command_line_imports_no_heavy_package(tmp_path: Path) -> None:
@@ -164,9 +138,7 @@ def test_the_command_line_imports_no_heavy_package(tmp_path: Path) -> None:
     "words",
     [
         (f"--p2p.sequencer.key={'5e' * 32}", "--l1=http://u:hunter2@127.0.0.1:1"),
-        ("supernode", "--chains=10,130", "--vn.10.p2p.sequencer.key", "5e" * 32),
         ("check", "--l1=http://127.0.0.1:1/v2/hunter2"),
-        *(("config", "show", f"--{name}", "5e" * 32) for name, option in OPTIONS.items() if option.secret),
     ],
     ids=" ".join,
 )
@@ -182,3 +154,16 @@ def test_no_secret_stays_in_the_list_of_processes(tmp_path: Path, words: tuple[s
             assert b"5e5e" not in shown.read_bytes() and b"hunter2" not in shown.read_bytes()
         finally:
             process.kill()
+
+
+def test_each_secret_among_the_words_of_a_command_hides_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[OPT88]"""
+    hidden: list[str] = []
+    monkeypatch.setattr(cli, "_hide_arguments", hidden.append)
+    monkeypatch.setattr(cli, "_command", lambda name: len)
+    commands: list[Sequence[str]] = [("config", "show", "--rpc.port", "1")]
+    commands += [("config", "show", f"--{name}", "5e") for name, option in OPTIONS.items() if option.secret]
+    commands += [("supernode", "--vn.10.p2p.sequencer.key", "5e"), ("check", "--l1=http://u:hunter2@127.0.0.1:1")]
+    for number, words in enumerate(commands):
+        cli.main(words)
+        assert len(hidden) == number, words

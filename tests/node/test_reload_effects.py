@@ -173,11 +173,11 @@ def counts_l1_blocks(rig: Rig, since: float) -> bool:
 
 
 def waits_for_the_safe_head(rig: Rig, since: float) -> bool:
-    for _ in range(20):
+    for _ in range(10):
         status = rig.status()
         if status["unsafe_l2"]["number"] > status["safe_l2"]["number"] + 1:
             return False
-        time.sleep(0.1)
+        time.sleep(0.2)
     return True
 
 
@@ -262,43 +262,59 @@ class Effect(NamedTuple):
 
 
 CACHED_BLOCKS = 4
-L1, BLOBS, ENGINE, P2P, RPC = ("l1",), ("blobs",), ("engine",), ("p2p",), ("rpc",)
 EFFECTS = [
-    Effect({"l1.http-poll-interval": "2s", "l1.epoch-poll-interval": "3s"}, L1, (polls_less_often, epochs_less_often)),
-    Effect({"l1.rpc-rate-limit": 4, "l1.rpc-max-batch-size": 1}, L1, (no_faster_than_the_limit,)),
-    Effect({"l1.rpckind": "basic"}, L1, (asks_for_receipts_in_batches,)),
-    Effect({"l1.rpckind": "basic", "l1.rpc-max-batch-size": 1}, L1, (asks_for_receipts_one_by_one,)),
-    Effect({"l1.cache-size": CACHED_BLOCKS, "l1.max-concurrency": 1}, L1, (drops_l1_blocks, one_at_a_time)),
-    Effect(
-        {"l1.trustrpc": True, "l1.runtime-config-reload-interval": "400ms"}, L1, (reads_the_runtime_config, believes)
-    ),
-    Effect({"verifier.l1-confs": 5}, ("l1", "rpc"), (is_derived_later,)),
     Effect(
         {
+            "l1.http-poll-interval": "2s",
+            "l1.epoch-poll-interval": "3s",
             "rpc.corsdomain": ["http://page.example"],
             "rpc.vhosts": ["node.example"],
             "rpc.ready-safe-age": "1ms",
             "rpc.ready-l1-lag": 1,
         },
-        RPC,
-        (allows_origin, refuses_host, says("safe head"), counts_l1_blocks),
+        ("l1", "rpc"),
+        (polls_less_often, epochs_less_often, allows_origin, refuses_host, says("safe head"), counts_l1_blocks),
     ),
-    Effect({"l1.beacon-header": "X-Key: 5", "l1.beacon.fetch-all-sidecars": True}, BLOBS, (has_header, asks_for_all)),
     Effect(
-        {"l1.beacon.slot-duration-override": 2, "l1.beacon-fallbacks": "{0.other_beacon.url}"},
-        BLOBS,
-        (asks_for_other_slots, asks_the_fallback),
+        {
+            "l1.rpc-rate-limit": 4,
+            "l1.rpc-max-batch-size": 1,
+            "l1.beacon-header": "X-Key: 5",
+            "l1.beacon.fetch-all-sidecars": True,
+        },
+        ("l1", "blobs"),
+        (no_faster_than_the_limit, has_header, asks_for_all),
     ),
-    Effect({"p2p.netrestrict": ["192.0.2.0/24"]}, P2P, (refuses_loopback,)),
     Effect(
-        {"l1.rpckind": "debug_geth", "p2p.gossip.timestamp.threshold": "7s"},
+        {"l1.rpckind": "basic", "p2p.netrestrict": ["192.0.2.0/24"]},
         ("l1", "p2p"),
-        (asks_for_raw_receipts, refuses_old_blocks),
+        (asks_for_receipts_in_batches, refuses_loopback),
     ),
     Effect(
-        {"sequencer.max-safe-lag": 1, "l2.engine-rpc-timeout": "300ms"},
-        ENGINE,
-        (waits_for_the_safe_head, gives_the_engine_less_time),
+        {
+            "l1.rpckind": "basic",
+            "l1.rpc-max-batch-size": 1,
+            "l1.beacon.slot-duration-override": 2,
+            "l1.beacon-fallbacks": "{0.other_beacon.url}",
+        },
+        ("l1", "blobs"),
+        (asks_for_receipts_one_by_one, asks_for_other_slots, asks_the_fallback),
+    ),
+    Effect({"l1.cache-size": CACHED_BLOCKS, "l1.max-concurrency": 1}, ("l1",), (drops_l1_blocks, one_at_a_time)),
+    Effect(
+        {"verifier.l1-confs": 5, "l1.rpckind": "debug_geth", "p2p.gossip.timestamp.threshold": "7s"},
+        ("l1", "p2p", "rpc"),
+        (is_derived_later, asks_for_raw_receipts, refuses_old_blocks),
+    ),
+    Effect(
+        {
+            "l1.trustrpc": True,
+            "l1.runtime-config-reload-interval": "400ms",
+            "sequencer.max-safe-lag": 1,
+            "l2.engine-rpc-timeout": "300ms",
+        },
+        ("l1", "engine"),
+        (reads_the_runtime_config, believes, waits_for_the_safe_head, gives_the_engine_less_time),
     ),
 ]
 ELSEWHERE = {
@@ -306,7 +322,7 @@ ELSEWHERE = {
     *("rpc.ready-unsafe-age", "rpc.jwt-secret", "l2.jwt-secret", "l2.jwt-secret-encoded", "p2p.sequencer.key"),
     *("p2p.ban.duration", "p2p.ban.peers", "p2p.ban.threshold", "p2p.bootnodes"),
 }
-"""With a test of their own in tests/node/test_reloaded_node.py and tests/node/test_reload_peers.py."""
+"""With a test of their own in tests/node/test_reloaded_node.py."""
 
 
 def test_every_option_that_is_taken_over_is_reloaded_somewhere() -> None:

@@ -20,10 +20,10 @@ from rollup_node.ipc.wire.codec import (
 from tests.ipc.messages import EchoRequest, HeadState, HealthState
 
 words = st.integers(0, (1 << 63) - 1)
-descriptors = st.builds(Descriptor, words, st.lists(st.tuples(words, words), min_size=1).map(tuple))
+descriptors = st.builds(Descriptor, words, st.lists(st.tuples(words, words), min_size=1, max_size=3).map(tuple))
 headers = st.one_of(
     st.builds(Envelope, words, words, words, words, st.none() | descriptors),
-    st.builds(WorkerReport, words, words, st.none() | words, st.lists(st.tuples(words, words)).map(tuple)),
+    st.builds(WorkerReport, words, words, st.none() | words, st.lists(st.tuples(words, words), max_size=3).map(tuple)),
     st.builds(TaskRejected, words, words, words, st.text(max_size=100)),
 )
 

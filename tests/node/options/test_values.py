@@ -11,45 +11,9 @@ from rollup_node.node.options.option import AnyOption, Option
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import COUNT
 from rollup_node.node.options.values import FIELD_OPTIONS, GivenTexts, Values, build_config
-from rollup_node.node.setup.networks import find_network
-from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.io.log.logger import Level
+from rollup_node.node.setup.reload import is_reloaded
 from tests.node.setup.planning import JWT, prepare
 from tests.support.engine.remote_signers import TlsSetUp
-
-
-def given(text: str, *, split: bool = True) -> GivenTexts:
-    return GivenTexts((text,), "variable NODE_X (--x)", split)
-
-
-def test_defaults_hold_for_what_is_not_given() -> None:
-    values = Values({})
-    assert values["rpc.port"] == 9545 and values["l2"] is None and values["p2p.static"] == ()
-    assert values["p2p.mux"] == ("yamux", "mplex")
-    assert all(not values.given(name) for name in OPTIONS)
-    assert values.source("rpc.port") == "flag --rpc.port"
-
-
-def test_given_texts_are_parsed_and_keep_their_source() -> None:
-    values = Values({"rpc.port": given("1"), "l2": given("http://e")})
-    assert (values["rpc.port"], values["l2"]) == (1, "http://e")
-    assert values.names_given() == ["l2", "rpc.port"], "in the order of the table"
-    assert values.source("rpc.port") == "variable NODE_X (--x)"
-
-
-def test_lists_are_split_where_they_may_be() -> None:
-    assert Values({"p2p.static": given(" a, b,,")})["p2p.static"] == ("a", "b")
-    assert Values({"signer.header": given("a=1,b=2", split=False)})["signer.header"] == (("a", "1,b=2"),)
-
-
-def test_every_invalid_value_is_an_error_and_the_others_can_be_read() -> None:
-    values = Values({"rpc.port": given("x"), "metrics.port": given("y"), "l2": given("http://e")})
-    assert [error.split()[2] for error in values.errors] == ['"x"', '"y"']
-    assert values["l2"] == "http://e"
-
-
-ROLLUP = find_network("op-sepolia").config
 
 
 class DoorConfig(msgspec.Struct, frozen=True):
@@ -107,13 +71,6 @@ def test_the_option_table_sets_each_field_once() -> None:
         "LogSettings",
     }
     assert sum(map(len, by_class.values())) == sum(option.field is not None for option in OPTIONS.values())
-
-
-def test_configurations_are_built_from_the_option_table() -> None:
-    values = Values({"log.level": GivenTexts(("debug",), "", True), "l1.beacon": GivenTexts(("http://b",), "", True)})
-    assert build_config(LogSettings, values) == LogSettings(level=Level.DEBUG)
-    blobs = build_config(BlobsConfig, values, timeout=5.0)
-    assert (blobs.beacon, blobs.fallbacks, blobs.header, blobs.timeout) == ("http://b", (), None, 5.0)
 
 
 SIGNER = (f"--signer.address={20 * '11'}", "--signer.endpoint=https://s:1")
@@ -199,11 +156,15 @@ def configurations_without(*needed: str) -> dict[type, object]:
     return configurations(*needed)
 
 
-@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.field is not None])
+@pytest.mark.parametrize(
+    "name", [name for name, option in OPTIONS.items() if option.field is not None and not is_reloaded(option)]
+)
 def test_every_option_that_sets_a_field_changes_it(
     name: str, node_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else the table says: from the flag to the configuration that the process gets."""
+    """Whatever else the table says: from the flag to the configuration that the process gets.
+
+    Those that a reload takes over change it in tests/node/setup/test_reload.py."""
     monkeypatch.chdir(node_directory)
     option = OPTIONS[name]
     assert option.config_field is not None

@@ -16,7 +16,12 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.runtime.runtime import LOOK_SECONDS, ProcessProfiles, capture_library_logs, dropped_lines
+from rollup_node.node.runtime.runtime import (
+    PROFILE_LOOK_SECONDS,
+    ProcessProfiles,
+    capture_library_logs,
+    dropped_lines,
+)
 from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import logger as log
@@ -37,34 +42,34 @@ def test_the_traceback_of_a_bug_is_in_the_log(running: ToyNode) -> None:
     running.wait_for_restart("left", before + 1)
 
 
-def test_a_critical_error_stops_the_node(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    node.order("left", "critical")
-    code, text = node.wait_for_exit()
-    assert code == 70
-    assert text == "rollup-node: process left failed with a critical error: a toy contradicts itself\n"
-    assert node.logged("critical error", "left", error="a toy contradicts itself")
-    assert node.stop_order()[2:] == ["right"]
-
-
 @pytest.mark.sign("FORK-MISMATCH", line=True)
-def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNode) -> None:
+@pytest.mark.parametrize(
+    ("action", "code", "text", "line"),
+    [
+        (
+            "critical",
+            70,
+            "failed with a critical error: a toy contradicts itself",
+            {"error": "a toy contradicts itself"},
+        ),
+        (
+            "forks",
+            77,
+            "found other forks in the execution engine (FORK-MISMATCH): the toys have other forks: set"
+            " --override.jovian",
+            {"code": "FORK-MISMATCH", "do": Code.FORK_MISMATCH.remedy},
+        ),
+        ("restart", RESTART, "", {"reason": "the toys have other colours now"}),
+    ],
+)
+def test_errors_that_end_the_node_have_codes_of_their_own(
+    start: StartNode, action: str, code: int, text: str, line: dict[str, object]
+) -> None:
+    """[UPG26] A process may ask for a new start, without a word of failure; the caller starts the node again."""
     node = start().wait_until_ready()
-    node.order("left", "forks")
-    code, text = node.wait_for_exit()
-    assert code == 77
-    result = "found other forks in the execution engine (FORK-MISMATCH)"
-    assert text == f"rollup-node: process left {result}: the toys have other forks: set --override.jovian\n"
-    line = node.wait_for_line("the execution engine has other forks than this node", "left", code="FORK-MISMATCH")
-    assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
-
-
-def test_a_process_may_ask_for_a_new_start_of_the_node(start: StartNode) -> None:
-    """[UPG26] Without a word of failure; the caller starts the node again."""
-    node = start().wait_until_ready()
-    node.order("left", "restart")
-    assert node.wait_for_exit() == (RESTART, "")
-    assert node.logged("a new start is asked for", "left", reason="the toys have other colours now")
+    node.order("left", action)
+    assert node.wait_for_exit() == (code, f"rollup-node: process left {text}\n" if text else "")
+    assert [item for item in node.lines if item["process"] == "left" and line.items() <= item.items()]
     assert node.stop_order()[2:] == ["right"]
 
 
@@ -251,7 +256,7 @@ async def test_a_request_for_too_long_is_not_answered(tmp_path: Path) -> None:
     await asyncio.sleep(0)
     for number, seconds in enumerate((199_999_999.0, -1.0, float("nan")), 1):
         files.request(ProfileRequest(number, "heap", seconds))
-        await asyncio.sleep(2 * LOOK_SECONDS)
+        await asyncio.sleep(3 * PROFILE_LOOK_SECONDS)
         assert not tracemalloc.is_tracing() and files.read_answer(number, "l1") is None
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -45,40 +45,37 @@ def test_it_reaches_the_chain() -> None:
     assert choose_chain(parse_options(words, {}).values, print).config.bundles == {}
 
 
+OURS, OTHERS = ((FOLDER / carried.file).read_bytes() for carried in LAGOON[:2])
+KARST = FOLDER / BUNDLE_FORKS["karst"].carried[0].file
+FAILED = "failed to read upgrade bundle: .*"
+
+
 @pytest.mark.parametrize(
-    ("content", "text"),
+    ("value", "content", "text"),
     [
-        (b"", "not a bundle"),
-        (b" " * (MAX_FILE + 1), "longer than"),
-        ((FOLDER / LAGOON[0].file).read_bytes().replace(b"1.0.0", b"9.0.0"), "version"),
-        ((FOLDER / LAGOON[0].file).read_bytes().replace(b"6080604052348015", b"6080604052348016"), r"\[UPG21.3\]"),
+        ("{}", b"", f"{FAILED}/bundle: .*not a bundle"),
+        ("{}", b" " * (MAX_FILE + 1), f"{FAILED}longer than"),
+        ("{}", OURS.replace(b"1.0.0", b"9.0.0"), f"{FAILED}version"),
+        ("{}", OURS.replace(b"6080604052348015", b"6080604052348016"), rf"{FAILED}\[UPG21.3\]"),
+        ("{}", b"<!DOCTYPE html>", r".*; take op-core/nuts/bundles/lagoon_nut_bundle\.json as it is in op-node's"),
+        ("nowhere.json", b"", r".*nowhere\.json: No such file"),
+        (str(KARST), b"", r".*karst_nut_bundle\.json: it is the bundle of karst, not of lagoon"),
+        ("auto", b"{", ".*; remove the file: the node writes it again$"),
+        (
+            "auto",
+            OTHERS.replace(b'"gasLimit": 498000', b'"gasLimit": 498001'),
+            ".* is none of the bundles of this version: remove the file, or give it with",
+        ),
+        ("auto --sequencer.enabled", b"", "a sequencer makes the block"),
     ],
 )
-def test_a_wrong_file_is_refused_with_the_rule(content: bytes, text: str, tmp_path: Path) -> None:
-    path = tmp_path / "bundle.json"
-    path.write_bytes(content)
-    with pytest.raises(OptionError, match=f"^rollup.lagoon-bundle: failed to read upgrade bundle: {path}: .*{text}"):
-        chosen(f"--rollup.lagoon-bundle={path}")
-
-
-def test_what_to_do_about_a_wrong_file(tmp_path: Path) -> None:
-    (tmp_path / "page.json").write_text("<!DOCTYPE html>")
-    with pytest.raises(OptionError, match=r"; take op-core/nuts/bundles/lagoon_nut_bundle\.json as it is in op-node's"):
-        chosen(f"--rollup.lagoon-bundle={tmp_path / 'page.json'}")
-    (tmp_path / "lagoon_bundle_auto.json").write_text("{")
-    with pytest.raises(OptionError, match=r"; remove the file: the node writes it again$"):
-        chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
-
-
-def test_the_bundle_of_another_fork_is_refused() -> None:
-    karst = FOLDER / BUNDLE_FORKS["karst"].carried[0].file
-    with pytest.raises(OptionError, match=r"karst_nut_bundle\.json: it is the bundle of karst, not of lagoon"):
-        chosen(f"--rollup.lagoon-bundle={karst}")
-
-
-def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(OptionError, match=r"rollup\.lagoon-bundle: .*nowhere\.json: No such file"):
-        chosen("--rollup.lagoon-bundle=nowhere.json")
+def test_a_wrong_file_or_choice_is_refused(value: str, content: bytes, text: str, tmp_path: Path) -> None:
+    """A sequencer would start again in the middle of its work, and with it started or stopped as at first."""
+    for name in ("bundle", "lagoon_bundle_auto.json"):
+        (tmp_path / name).write_bytes(content)
+    value, *words = value.format(tmp_path / "bundle").split()
+    with pytest.raises(OptionError, match=f"^rollup.lagoon-bundle(=auto)?: {text}"):
+        chosen(f"--rollup.lagoon-bundle={value}", f"--rollup.bundle-dir={tmp_path}", *words)
 
 
 def test_a_chain_without_the_fork_needs_no_bundle() -> None:
@@ -92,16 +89,9 @@ def test_auto_begins_with_the_bundle_of_the_package(tmp_path: Path) -> None:
 
 @pytest.mark.option("rollup.bundle-dir")
 def test_auto_takes_what_it_has_chosen(tmp_path: Path) -> None:
-    (tmp_path / "lagoon_bundle_auto.json").write_bytes((FOLDER / LAGOON[1].file).read_bytes())
+    (tmp_path / "lagoon_bundle_auto.json").write_bytes(OTHERS)
     result = chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")["lagoon"]
     assert (result.sha256, result.confirmed_by) == (LAGOON[1].sha256, "the chain")
-
-
-def test_auto_takes_no_bundle_that_the_package_does_not_carry(tmp_path: Path) -> None:
-    content = (FOLDER / LAGOON[1].file).read_bytes().replace(b'"gasLimit": 498000', b'"gasLimit": 498001')
-    (tmp_path / "lagoon_bundle_auto.json").write_bytes(content)
-    with pytest.raises(OptionError, match="is none of the bundles of this version: remove the file, or give it with"):
-        chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +101,7 @@ def test_auto_takes_no_bundle_that_the_package_does_not_carry(tmp_path: Path) ->
         (lambda path: path.mkdir(), "not a regular file"),
         (os.mkfifo, "not a regular file"),
         (lambda path: path.symlink_to(FOLDER / LAGOON[1].file), "symbolic link"),
-        (lambda path: (path.write_bytes((FOLDER / LAGOON[1].file).read_bytes()), path.chmod(0o666)), "others may"),
+        (lambda path: (path.write_bytes(OTHERS), path.chmod(0o666)), "others may"),
     ],
     ids=["damaged", "folder", "pipe", "link", "writable by others"],
 )
@@ -122,12 +112,6 @@ def test_a_choice_that_is_no_file_of_this_node_is_refused(
     make(tmp_path / "lagoon_bundle_auto.json")
     with pytest.raises(OptionError, match=f"^rollup.lagoon-bundle=auto: failed to read upgrade bundle: .*{text}"):
         chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
-
-
-def test_a_sequencer_chooses_nothing() -> None:
-    """It would start again in the middle of its work, and with the sequencer started or stopped as at first."""
-    with pytest.raises(OptionError, match="a sequencer makes the block"):
-        chosen("--rollup.lagoon-bundle=auto", "--sequencer.enabled")
 
 
 def folder(path: Path, value: str = "auto") -> Values:

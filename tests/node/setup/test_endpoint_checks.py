@@ -1,12 +1,11 @@
 """Checks before a start, on valid endpoints and on others."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 import pytest
 from aiohttp import web
 
@@ -17,155 +16,118 @@ from rollup_node.node.setup.endpoint_checks import (
     check_endpoints,
     check_engine,
 )
-from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.commands.common import L2SourceCheck
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.servers.certificates import certificate
-from tests.support.servers.checked_endpoints import SECRET, CheckedEndpoints, is_token
-from tests.support.servers.http_listener import listening
+from tests.support.servers.checked_endpoints import ROLLUP, SECRET, CheckedEndpoints
+from tests.support.servers.http_listener import json_rpc_app, listening
 
-ROLLUP = find_network("zora-sepolia").config
 SHORT = RetryPolicy(total=0.05, timeout=20.0, max_pause=0.01)
 LONG = SHORT._replace(total=50.0)
-L1 = {"eth_chainId": hex(ROLLUP.l1_chain_id), "eth_getBlockByNumber": {"hash": f"0x{ROLLUP.genesis.l1.hash.hex()}"}}
-L2 = {"eth_chainId": hex(ROLLUP.l2_chain_id), "eth_getBlockByNumber": {"hash": f"0x{ROLLUP.genesis.l2.hash.hex()}"}}
 UNREACHABLE = "http://127.0.0.1:1"
-GENESIS = {"data": {"genesis_time": "1655733600"}}
+UNKNOWN = {"code": -32601, "message": "the method does not exist"}
+Change = Callable[[CheckedEndpoints], object]
 
 
-class EndpointsServer:
-    """An L1, an engine that requires a JWT, and a beacon node, on one loopback port.
-
-    `responses` maps a method to its result, to an error object, or to an HTTP status; `beacon` is the genesis
-    response or an HTTP status."""
-
-    def __init__(self) -> None:
-        self.responses: dict[str, dict[str, Any]] = {"l1": dict(L1), "l2": dict(L2)}
-        self.beacon: Any = GENESIS
-        self.failures_first: list[Any] = []
-        self.requests: list[tuple[str, list[Any]]] = []
-        self.beacon_headers: dict[str, str] = {}
-        self.beacon_requests = 0
-
-    async def rpc(self, request: web.Request) -> web.Response:
-        layer = request.match_info["layer"]
-        if self.failures_first:
-            return self._respond(self.failures_first.pop(), {"id": 1})
-        if layer == "l2" and not is_token(request.headers.get("Authorization", "")):
-            return web.Response(status=401, text="missing token")
-        call = orjson.loads(await request.read())
-        self.requests.append((layer, call["params"]))
-        return self._respond(self.responses[layer][call["method"]], call)
-
-    @staticmethod
-    def _respond(response: Any, call: dict[str, Any]) -> web.Response:
-        if isinstance(response, int):
-            return web.Response(status=response)
-        kind = "error" if isinstance(response, dict) and "code" in response else "result"
-        return web.json_response({"jsonrpc": "2.0", "id": call["id"], kind: response})
-
-    async def genesis(self, request: web.Request) -> web.Response:
-        self.beacon_headers = dict(request.headers)
-        self.beacon_requests += 1
-        if isinstance(self.beacon, int):
-            return web.Response(status=self.beacon)
-        return web.json_response(self.beacon)
-
-    async def check(self, policy: RetryPolicy = SHORT, **changes: Any) -> None:
-        """Run the checks on these endpoints."""
-        async with self.served() as base:
-            await check_endpoints(endpoints(base, **changes), policy)
-
-    async def error(self, **changes: Any) -> str:
-        with pytest.raises(SetupError) as caught:
-            await self.check(**changes)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
-        app = web.Application()
-        app.router.add_post("/{layer}", self.rpc)
-        app.router.add_get("/eth/v1/beacon/genesis", self.genesis)
-        async with listening(app) as (url,):
-            yield url
+def endpoints(l1: str, engine: str, beacon: str, /, **changes: Any) -> NodeEndpoints:
+    return NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon)._replace(**changes)
 
 
-def endpoints(base: str, **changes: Any) -> NodeEndpoints:
-    """Return the endpoints below a URL, with changes."""
-    return NodeEndpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)._replace(**changes)
+async def check(checked: CheckedEndpoints, policy: RetryPolicy = SHORT, **changes: Any) -> None:
+    """Run the checks on these endpoints."""
+    with checked.served() as urls:
+        await check_endpoints(endpoints(*urls, **changes), policy)
+
+
+async def error(checked: CheckedEndpoints, policy: RetryPolicy = SHORT, **changes: Any) -> str:
+    with pytest.raises(SetupError) as caught:
+        await check(checked, policy, **changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def failing(*failures: Any, then: Any = None) -> Callable[..., Any]:
+    """Return a method that fails by these HTTP errors and error objects, one after the other, the last for ever unless
+    there is a result for `then`."""
+    left = list(failures)
+
+    def respond(*_: object) -> Any:
+        if not left:
+            return then
+        failure = left[0] if then is None and len(left) == 1 else left.pop(0)
+        if isinstance(failure, type):
+            raise failure()
+        return failure
+
+    return respond
 
 
 @pytest.fixture
-def server() -> EndpointsServer:
-    return EndpointsServer()
+def checked() -> CheckedEndpoints:
+    return CheckedEndpoints()
 
 
-async def test_valid_endpoints_pass(server: EndpointsServer) -> None:
-    await server.check(beacon_header=("X-Key", "secret"))
-    assert ("l1", [hex(ROLLUP.genesis.l1.number), False]) in server.requests
-    assert ("l2", [hex(ROLLUP.genesis.l2.number), False]) in server.requests
-    assert server.beacon_headers["X-Key"] == "secret"
+async def test_valid_endpoints_pass(checked: CheckedEndpoints) -> None:
+    """Only their genesis blocks have the right hashes."""
+    keys: list[str] = []
+
+    def answer(request: web.Request) -> web.Response:
+        keys.append(request.headers["X-Key"])
+        return checked._beacon_answer(request)
+
+    checked.instead["beacon"] = answer
+    await check(checked, beacon_header=("X-Key", "secret"))
+    assert set(keys) == {"secret"}
 
 
-@pytest.mark.parametrize(("layer", "expected"), [("l1", 11155111), ("l2", 999999999)])
-async def test_another_chain_is_an_error(server: EndpointsServer, layer: str, expected: int) -> None:
-    server.responses[layer]["eth_chainId"] = "0x1"
-    text = await server.error()
+LAYERS = [("l1", "l1", ROLLUP.l1_chain_id), ("engine", "l2", ROLLUP.l2_chain_id)]
+"""An endpoint, its option and its chain."""
+
+
+@pytest.mark.parametrize(("name", "layer", "expected"), LAYERS)
+async def test_another_chain_or_genesis_is_an_error(
+    checked: CheckedEndpoints, name: str, layer: str, expected: int
+) -> None:
+    methods = getattr(checked, name)
+    methods["eth_getBlockByNumber"] = {"hash": "0x" + "12" * 32}
+    text = await error(checked)
+    assert text.startswith(f"incorrect {layer.upper()} genesis block hash 0x{'12' * 32}, expected 0x")
+    methods["eth_chainId"] = "0x1"
+    text = await error(checked)
     assert text.startswith(f"incorrect {layer.upper()} RPC chain id 1, expected {expected}")
     assert f"check --{layer}, and --network or --rollup.config" in text
 
 
-@pytest.mark.parametrize("layer", ["l1", "l2"])
-async def test_another_genesis_is_an_error(server: EndpointsServer, layer: str) -> None:
-    server.responses[layer]["eth_getBlockByNumber"] = {"hash": "0x" + "12" * 32}
-    text = await server.error()
-    assert text.startswith(f"incorrect {layer.upper()} genesis block hash 0x{'12' * 32}, expected 0x")
-
-
-@pytest.mark.parametrize("layer", ["l1", "l2"])
-@pytest.mark.parametrize(
-    "response",
-    [None, {"code": 4444, "message": "pruned history unavailable"}, {"code": -32000, "message": "header not found"}],
-)
-async def test_a_pruned_genesis_passes(server: EndpointsServer, layer: str, response: Any) -> None:
-    server.responses[layer]["eth_getBlockByNumber"] = response
-    await server.check()
-
-
-@pytest.mark.parametrize("layer", ["l1", "l2"])
-@pytest.mark.parametrize(
-    ("method", "response"),
-    [
-        ("eth_chainId", "eleven"),
-        ("eth_chainId", None),
-        ("eth_getBlockByNumber", {"hash": 5}),
-        ("eth_getBlockByNumber", "0x"),
-        ("eth_getBlockByNumber", [1]),
-    ],
-)
-async def test_malformed_responses_are_an_error(
-    server: EndpointsServer, layer: str, method: str, response: Any
+@pytest.mark.parametrize(("name", "layer", "expected"), LAYERS)
+async def test_a_pruned_genesis_passes_and_a_malformed_one_does_not(
+    checked: CheckedEndpoints, name: str, layer: str, expected: int
 ) -> None:
-    server.responses[layer][method] = response
-    assert (await server.error()).startswith(f"the {layer.upper()} endpoint 127.0.0.1:")
+    methods = getattr(checked, name)
+    for pruned in (4444, "pruned history unavailable"), (-32000, "header not found"):
+        methods["eth_getBlockByNumber"] = dict(zip(("code", "message"), pruned, strict=True))
+        await check(checked)
+    methods["eth_getBlockByNumber"] = None
+    await check(checked)
+    malformed = [("eth_getBlockByNumber", block) for block in ({"hash": 5}, "0x", [1])]
+    for method, response in (*malformed, ("eth_chainId", "eleven"), ("eth_chainId", None)):
+        methods[method] = response
+        assert (await error(checked)).startswith(f"the {layer.upper()} endpoint 127.0.0.1:")
 
 
-async def test_a_wrong_jwt_is_an_error_at_once(server: EndpointsServer) -> None:
-    text = await server.error(jwt_secret=b"\x08" * 32)
+async def test_a_wrong_jwt_is_an_error_at_once(checked: CheckedEndpoints) -> None:
+    text = await error(checked, LONG, jwt_secret=b"\x08" * 32)
     assert text.startswith("the execution engine rejects our JWT (127.0.0.1:")
     assert "HTTP status 401" in text and "--l2.jwt-secret (now jwt.txt)" in text
-    assert not any(layer == "l2" for layer, _ in server.requests)
 
 
 @pytest.mark.fault("F43")
-@pytest.mark.parametrize("response", [403, {"code": -32000, "message": "Invalid JWT token"}])
-async def test_other_rejections_of_a_jwt_are_recognised(server: EndpointsServer, response: Any) -> None:
-    server.responses["l2"]["eth_chainId"] = response
-    assert (await server.error()).startswith("the execution engine rejects our JWT (")
+@pytest.mark.parametrize("response", [web.HTTPForbidden, {"code": -32000, "message": "Invalid JWT token"}])
+async def test_other_rejections_of_a_jwt_are_recognised(checked: CheckedEndpoints, response: Any) -> None:
+    checked.engine["eth_chainId"] = failing(response)
+    assert (await error(checked)).startswith("the execution engine rejects our JWT (")
 
 
 @pytest.mark.parametrize(
@@ -179,22 +141,21 @@ async def test_other_rejections_of_a_jwt_are_recognised(server: EndpointsServer,
         ),
     ],
 )
-async def test_an_unreachable_endpoint_is_named(server: EndpointsServer, changes: dict[str, Any], text: str) -> None:
-    error = await server.error(**changes)
-    assert error.startswith(text)
-    assert "Connection refused" in error
-    assert f"--{next(iter(changes))}".replace("beacon", "l1.beacon") in error.partition("Connection refused")[2]
+async def test_an_unreachable_endpoint_is_named(checked: CheckedEndpoints, changes: dict[str, Any], text: str) -> None:
+    line = await error(checked, **changes)
+    assert line.startswith(text)
+    assert f"--{next(iter(changes))}".replace("beacon", "l1.beacon") in line.partition("Connection refused")[2]
 
 
-async def check_with_signer(server: EndpointsServer, signer: SignerServer, **changes: Any) -> None:
-    """Run the checks on these endpoints and a remote signer."""
+async def check_with_signer(signer: SignerServer, **changes: Any) -> None:
+    """Run the checks on valid endpoints and a remote signer."""
     async with signer.running():
-        await server.check(signer=signer.config(**changes))
+        await check(CheckedEndpoints(), signer=signer.config(**changes))
 
 
-async def test_a_remote_signer_is_asked_for_its_health_once(server: EndpointsServer) -> None:
+async def test_a_remote_signer_is_asked_for_its_health_once() -> None:
     signer = SignerServer()
-    await check_with_signer(server, signer, headers=(("X-Key", "secret"),))
+    await check_with_signer(signer, headers=(("X-Key", "secret"),))
     assert [call["method"] for call in signer.calls] == ["health_status"]
     assert signer.headers[0]["X-Key"] == "secret"
 
@@ -203,140 +164,113 @@ async def test_a_remote_signer_is_asked_for_its_health_once(server: EndpointsSer
     ("changes", "answer", "text"),
     [
         ({"endpoint": UNREACHABLE}, None, "127.0.0.1:1: cannot connect (Connection refused)"),
-        ({}, {"code": -32601, "message": "the method does not exist"}, "health_status: error -32601"),
+        ({}, UNKNOWN, "health_status: error -32601"),
         ({}, 5, "does not answer health_status like a signer"),
         ({"tls_enabled": True, "tls_cert": "none"}, None, "cannot read signer.tls.cert none"),
     ],
 )
 async def test_a_remote_signer_that_cannot_be_used_ends_the_start(
-    server: EndpointsServer, changes: dict[str, Any], answer: Any, text: str
+    changes: dict[str, Any], answer: Any, text: str
 ) -> None:
     signer = SignerServer()
     signer.answer = answer
     with pytest.raises(SetupError) as caught:
-        await check_with_signer(server, signer, **changes)
+        await check_with_signer(signer, **changes)
     assert str(caught.value).startswith("the remote signer cannot be used, ") and text in str(caught.value)
     assert "check --signer.endpoint" in str(caught.value) and "\n" not in str(caught.value)
 
 
-async def test_a_remote_signer_with_a_wrong_certificate_ends_the_start(server: EndpointsServer, tmp_path: Path) -> None:
+async def test_a_remote_signer_with_a_wrong_certificate_ends_the_start(
+    checked: CheckedEndpoints, tmp_path: Path
+) -> None:
     files = TlsSetUp(tmp_path)
     (tmp_path / "ca.crt").write_bytes(certificate("other authority").pem)
     async with SignerServer().running(files.server_context()) as signer:
         with pytest.raises(SetupError, match=r"TLS: certificate not accepted, .*check .*--signer\.tls\.ca"):
-            await server.check(signer=files.config(signer.endpoint))
+            await check(checked, signer=files.config(signer.endpoint))
+
+
+CONFIG = {"l2_chain_id": ROLLUP.l2_chain_id, "genesis": {"l2": {"hash": to_hex(ROLLUP.genesis.l2.hash), "number": 0}}}
 
 
 @pytest.mark.parametrize(
-    ("genesis", "text"),
+    ("config", "warning"),
     [
-        (ROLLUP.genesis.l2.hash, None),
-        (bytes(32), f"is on L2 chain {ROLLUP.l2_chain_id} with genesis 0x0000.*: check --l2.follow.source"),
-    ],
-)
-async def test_a_follow_source_has_to_be_of_the_chain(
-    server: EndpointsServer, genesis: bytes, text: str | None
-) -> None:
-    """[FSR8]"""
-    config = {"l2_chain_id": ROLLUP.l2_chain_id, "genesis": {"l2": {"hash": to_hex(genesis), "number": 0}}}
-    server.responses["follow"] = {"optimism_rollupConfig": config}
-    if text is None:
-        await check_with_follow_source(server)
-        return
-    with pytest.raises(SetupError, match=text):
-        await check_with_follow_source(server)
-
-
-@pytest.mark.parametrize(
-    ("response", "text"),
-    [
-        (404, "HTTP status 404"),
-        (503, "HTTP status 503"),
+        (CONFIG, ""),
+        (failing(web.HTTPNotFound), "HTTP status 404"),
+        (failing(web.HTTPServiceUnavailable), "HTTP status 503"),
         ({}, "the answer to optimism_rollupConfig"),
+        (UNKNOWN, "optimism_syncStatus"),
         (None, "127.0.0.1:1: cannot connect (Connection refused)"),
     ],
 )
 async def test_a_follow_source_that_is_away_is_a_warning(
-    server: EndpointsServer, capsys: pytest.CaptureFixture[str], response: Any, text: str
+    checked: CheckedEndpoints, capsys: pytest.CaptureFixture[str], config: Any, warning: str
 ) -> None:
-    """[FSR8] At once: the node follows gossip without it."""
-    server.responses["follow"] = {"optimism_rollupConfig": response}
-    await check_with_follow_source(server, UNREACHABLE if response is None else None)
+    """[FSR8] At once: the node follows gossip without it.
+
+    An execution client has no optimism_rollupConfig, as an old rollup node, and no heads either."""
+    checked.l1 |= {"optimism_rollupConfig": config, "optimism_syncStatus": UNKNOWN}
+    await check_with_follow_source(checked, UNREACHABLE if config is None else None)
     log = capsys.readouterr().err
-    assert "the check of the follow source failed" in log and text in log
+    assert ("the check of the follow source failed" in log) is bool(warning) and warning in log
 
 
-async def test_an_execution_client_is_no_follow_source(
-    server: EndpointsServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It has no optimism_rollupConfig, as an old rollup node, and no heads either."""
-    unknown = {"code": -32601, "message": "the method does not exist"}
-    server.responses["follow"] = {"optimism_rollupConfig": unknown, "optimism_syncStatus": unknown}
-    await check_with_follow_source(server)
-    log = capsys.readouterr().err
-    assert "the check of the follow source failed" in log and "optimism_syncStatus" in log
+async def test_a_follow_source_has_to_be_of_the_chain(checked: CheckedEndpoints) -> None:
+    """[FSR8]"""
+    other = {"l2": {"hash": to_hex(bytes(32)), "number": 0}}
+    checked.l1["optimism_rollupConfig"] = CONFIG | {"genesis": other}
+    text = f"is on L2 chain {ROLLUP.l2_chain_id} with genesis 0x0000.*: check --l2.follow.source"
+    with pytest.raises(SetupError, match=text):
+        await check_with_follow_source(checked)
 
 
-async def check_with_follow_source(server: EndpointsServer, url: str | None = None) -> None:
-    async with server.served() as base:
-        await check_endpoints(endpoints(base, beacon=None, follow=url or f"{base}/follow"), LONG)
-
-
-async def test_an_endpoint_that_starts_late_is_retried(server: EndpointsServer) -> None:
-    server.failures_first = [503, 503]
-    await server.check(policy=LONG)
-    assert server.failures_first == []
-
-
-async def test_one_of_several_l1_endpoints_is_enough(server: EndpointsServer) -> None:
-    async with server.served() as base:
-        await check_endpoints(endpoints(base, l1=(UNREACHABLE, f"{base}/l1")), SHORT)
-
-
-async def test_every_l1_endpoint_that_responds_is_checked(server: EndpointsServer) -> None:
-    server.responses["other"] = L1 | {"eth_chainId": "0x5"}
-    async with server.served() as base:
-        with pytest.raises(SetupError, match="incorrect L1 RPC chain id 5"):
-            await check_endpoints(endpoints(base, l1=(f"{base}/l1", f"{base}/other")), SHORT)
-
-
-@pytest.mark.parametrize("response", [{"code": -32601, "message": "no such method"}, 404])
-async def test_a_final_error_is_not_retried(server: EndpointsServer, response: Any) -> None:
-    server.responses["l1"]["eth_chainId"] = response
-    assert (await server.error(policy=LONG)).startswith("L1 cannot be used, ")
-    assert sum(layer == "l1" for layer, _ in server.requests) == 1
-
-
-@pytest.mark.parametrize("response", [500, {"code": -32005, "message": "slow down"}])
-async def test_a_temporary_error_is_retried(server: EndpointsServer, response: Any) -> None:
-    server.failures_first = [response]
-    await server.check(policy=LONG)
-    assert server.failures_first == []
-
-
-async def test_an_endpoint_that_keeps_failing_is_an_error(server: EndpointsServer) -> None:
-    server.responses["l1"]["eth_chainId"] = 500
-    assert (await server.error()).startswith("L1 cannot be used, ")
+async def check_with_follow_source(checked: CheckedEndpoints, url: str | None = None) -> None:
+    """Run the checks with what L1 answers as the follow source."""
+    with checked.served() as (l1, engine, beacon):
+        await check_endpoints(endpoints(l1, engine, beacon, beacon=None, follow=url or l1), LONG)
 
 
 @pytest.mark.parametrize(
-    "response", [404, 503, {}, {"data": {}}, {"data": {"genesis_time": 5}}, {"data": {"genesis_time": "soon"}}, []]
+    "failures",
+    [
+        (web.HTTPServiceUnavailable, web.HTTPServiceUnavailable),
+        (web.HTTPInternalServerError,),
+        ({"code": -32005, "message": "slow down"},),
+    ],
 )
-async def test_an_invalid_beacon_node_is_an_error_unless_ignored(server: EndpointsServer, response: Any) -> None:
-    server.beacon = response
-    assert (await server.error()).startswith("failed to check L1 Beacon API version: ")
-    await server.check(beacon_may_fail=True)
+async def test_an_endpoint_that_starts_late_is_retried(checked: CheckedEndpoints, failures: tuple[Any, ...]) -> None:
+    checked.l1["eth_chainId"] = failing(*failures, then=hex(ROLLUP.l1_chain_id))
+    await check(checked, LONG)
+    checked.l1["eth_chainId"] = failing(*failures)
+    assert (await error(checked)).startswith("L1 cannot be used, "), "it keeps failing"
 
 
-async def test_a_beacon_node_that_is_ignored_does_not_delay_the_start(server: EndpointsServer) -> None:
-    server.beacon = 503
-    await server.check(beacon_may_fail=True, policy=LONG)
-    assert server.beacon_requests == 1
+@pytest.mark.parametrize("response", [UNKNOWN, web.HTTPNotFound])
+async def test_a_final_error_is_not_retried(checked: CheckedEndpoints, response: Any) -> None:
+    checked.l1["eth_chainId"] = failing(response, then=hex(ROLLUP.l1_chain_id))
+    assert (await error(checked, LONG)).startswith("L1 cannot be used, ")
 
 
-async def test_no_beacon_node_is_not_checked(server: EndpointsServer) -> None:
-    server.beacon = 500
-    await server.check(beacon=None)
+async def test_one_of_several_l1_endpoints_is_enough_and_each_that_responds_is_checked(
+    checked: CheckedEndpoints,
+) -> None:
+    async with listening(json_rpc_app({"eth_chainId": lambda: "0x5"})) as (other,):
+        with checked.served() as (l1, engine, beacon):
+            await check_endpoints(endpoints(l1, engine, beacon, l1=(UNREACHABLE, l1)), SHORT)
+            with pytest.raises(SetupError, match="incorrect L1 RPC chain id 5"):
+                await check_endpoints(endpoints(l1, engine, beacon, l1=(l1, other)), SHORT)
+
+
+@pytest.mark.parametrize("response", [404, 503, {}, {"genesis_time": 5}, {"genesis_time": "soon"}, []])
+async def test_an_invalid_beacon_node_is_an_error_unless_ignored(checked: CheckedEndpoints, response: Any) -> None:
+    """One that is ignored does not delay the start."""
+    checked.beacon["eth/v1/beacon/genesis"] = response
+    assert (await error(checked)).startswith("failed to check L1 Beacon API version: ")
+    await check(checked, beacon=None)
+    checked.paths.clear()
+    await check(checked, LONG, beacon_may_fail=True)
+    assert checked.paths.count("eth/v1/beacon/genesis") == 1
 
 
 def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
@@ -369,59 +303,55 @@ def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
         ),
     ],
 )
-async def test_a_start_names_the_cause(code: Code, change: Callable[[CheckedEndpoints], object], text: str) -> None:
+async def test_a_start_names_the_cause(checked: CheckedEndpoints, code: Code, change: Change, text: str) -> None:
     """At once, with what to do: none of them goes away by itself."""
-    checked = CheckedEndpoints()
     change(checked)
-    with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text) as result:
-        await check_endpoints(NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon), LONG)
+    with pytest.raises(SetupError, match=text) as result:
+        await check(checked, LONG)
     assert str(result.value).endswith(f"{code.remedy} ({code.text})")
 
 
 @pytest.mark.condition("C11")
-async def test_a_start_with_swapped_endpoints_says_so() -> None:
+async def test_a_start_with_swapped_endpoints_says_so(checked: CheckedEndpoints) -> None:
     with (
-        CheckedEndpoints().served() as (l1, engine, beacon),
+        checked.served() as (l1, engine, beacon),
         pytest.raises(SetupError, match=r"--l1 and --l1\.beacon are swapped"),
     ):
-        await check_endpoints(NodeEndpoints(ROLLUP, (beacon,), engine, SECRET, "jwt.txt", l1), LONG)
+        await check_endpoints(endpoints(beacon, engine, l1), LONG)
 
 
 @pytest.mark.condition("C11")
-async def test_a_start_with_https_for_a_plain_port_says_so() -> None:
-    with CheckedEndpoints().served() as (l1, engine, beacon):
-        swapped = NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon.replace("http:", "https:"))
+async def test_a_start_with_https_for_a_plain_port_says_so(checked: CheckedEndpoints) -> None:
+    with checked.served() as (l1, engine, beacon):
+        right = endpoints(l1, engine, beacon)
         with pytest.raises(SetupError, match=r"the port does not speak TLS .*use http://"):
-            await check_endpoints(swapped, LONG)
+            await check_endpoints(right._replace(beacon=beacon.replace("http:", "https:")), LONG)
 
 
 @pytest.mark.parametrize(
-    ("layer", "secret", "error"),
+    ("name", "secret", "text"),
     [
         ("l1", b"", "incorrect L2 RPC chain id 11155111, expected 999999999"),
-        ("l2", b"", r"rejects our JWT .*--l2.jwt-secret \(now none given\)"),
-        ("l2", b"\1" * 32, "rejects our JWT"),
-        ("l2", SECRET, None),
+        ("engine", b"", r"rejects our JWT .*--l2.jwt-secret \(now none given\)"),
+        ("engine", b"\1" * 32, "rejects our JWT"),
+        ("engine", SECRET, None),
     ],
 )
 async def test_the_l2_source_of_a_command(
-    server: EndpointsServer, layer: str, secret: bytes, error: str | None
+    checked: CheckedEndpoints, name: str, secret: bytes, text: str | None
 ) -> None:
-    async with server.served() as base:
-        endpoints = NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given")
-        with nullcontext() if error is None else pytest.raises(SetupError, match=error):
-            await check_engine(L2SourceCheck(endpoints, SHORT.timeout), SHORT)
+    with checked.served() as (l1, engine, _):
+        source = NodeEndpoints(ROLLUP, (), l1 if name == "l1" else engine, secret, "none given")
+        with nullcontext() if text is None else pytest.raises(SetupError, match=text):
+            await check_engine(L2SourceCheck(source, SHORT.timeout), SHORT)
 
 
-async def test_an_engine_of_one_of_several_chains_is_named_with_its_chain() -> None:
+async def test_an_engine_of_one_of_several_chains_is_named_with_its_chain(checked: CheckedEndpoints) -> None:
     """[SNO6] One that does not answer is a warning; what is as before is not asked again."""
-    server = EndpointsServer()
-    async with server.served() as base:
-        right = endpoints(base)
+    with checked.served() as urls:
+        right = endpoints(*urls)
         await check_chains([right, right._replace(l2=UNREACHABLE)], SHORT)
-        asked = len(server.requests)
-        await check_chains([right, right], SHORT, [right, right])
-        assert len(server.requests) == asked
         other = right._replace(rollup=msgspec.structs.replace(ROLLUP, l2_chain_id=7))
         with pytest.raises(SetupError, match=r"^chain 7: incorrect L2 RPC chain id 999999999, expected 7"):
             await check_chains([right, other], SHORT)
+    await check_chains([right, right], SHORT, [right, right])

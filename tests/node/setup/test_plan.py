@@ -2,6 +2,7 @@
 
 import socket
 import sqlite3
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -118,19 +119,54 @@ def test_what_no_option_sets_reaches_the_configurations() -> None:
     assert next(spec.copies for spec in node.processes if spec.role == "compute") == 5
 
 
+KNOWN: dict[str, Callable[[NodeConfigs], object]] = {
+    "el_sync": lambda configs: (configs.engine.el_sync, configs.engine.offset_el_safe),
+    "finality": lambda configs: (configs.engine.finality_lookback, configs.engine.finality_delay),
+    "slot": lambda configs: configs.blobs is not None and configs.blobs.slot_seconds,
+    "p2p": lambda configs: (configs.l1.runtime_config, configs.engine.p2p, configs.rpc.p2p, configs.p2p is not None),
+    "versions": lambda configs: (configs.l1.protocol_versions, configs.engine.halt, configs.l1.runtime_config),
+    "gaps": lambda configs: (configs.engine.gaps_from_engine, configs.engine.fill_gaps),
+    "conductor": lambda configs: configs.rpc.conductor_enabled,
+    "engine": lambda configs: (configs.engine.engine_kind, configs.engine.engine_kind_given),
+    "network": lambda configs: configs.engine.network,
+}
+"""What processes know of the node besides their options: the engine's gaps are filled by itself and by peers."""
+
+
 @pytest.mark.option("l2.engine-sync", "syncmode", "syncmode.offset-el-safe")
+@pytest.mark.option("p2p.disable", "rollup.load-protocol-versions", "syncmode.req-resp")
 @pytest.mark.parametrize(
-    ("words", "el_sync", "offset"),
+    ("words", "name", "known"),
     [
-        ((), False, 0.0),
-        (("--syncmode=execution-layer",), True, 43_200.0),
-        (("--l2.engine-sync", "--syncmode.offset-el-safe=30s"), True, 30.0),
-        (("--syncmode.offset-el-safe=30s",), False, 0.0),
+        ((), "el_sync", (False, 0.0)),
+        (("--syncmode=execution-layer",), "el_sync", (True, 43_200.0)),
+        (("--l2.engine-sync", "--syncmode.offset-el-safe=30s"), "el_sync", (True, 30.0)),
+        (("--syncmode.offset-el-safe=30s",), "el_sync", (False, 0.0)),
+        (("--finality.lookback=0", "--finality.delay=0"), "finality", (None, None)),
+        (("--l1.beacon.slot-duration-override=0",), "slot", None),
+        ((), "p2p", (True,) * 4),
+        (("--p2p.disable",), "p2p", (False,) * 4),
+        ((), "versions", (False, None, True)),
+        (("--rollup.halt=none",), "versions", (False, "none", True)),
+        (("--rollup.halt=minor", "--p2p.disable"), "versions", (True, "minor", True)),
+        (("--rollup.load-protocol-versions",), "versions", (True, None, True)),
+        ((), "gaps", (True, True)),
+        (("--p2p.sync.req-resp=false",), "gaps", (True, False)),
+        (("--syncmode.req-resp",), "gaps", (False, True)),
+        (("--sequencer.enabled", "--conductor.enabled"), "conductor", True),
+        (("--sequencer.enabled",), "conductor", False),
+        ((), "engine", ("geth", False)),
+        (("--l2.enginekind=geth",), "engine", ("geth", True)),
+        ((), "network", "op-sepolia"),
+        (("--override.lagoon=1900000000",), "network", ""),
     ],
 )
-def test_el_sync_reaches_the_engine_process(words: tuple[str, ...], el_sync: bool, offset: float) -> None:
-    engine = prepare(*words).configs.engine
-    assert (engine.el_sync, engine.offset_el_safe) == (el_sync, offset)
+def test_processes_know_of_the_node(words: tuple[str, ...], name: str, known: object) -> None:
+    """[PRV2, UNS5, UNS6, OPT12, ENG42]"""
+    node = prepare(*words)
+    assert KNOWN[name](node.configs) == known
+    kind = endpoints_to_check(node.plan, node.configs, node.secrets).engine_kind
+    assert kind == ("geth" if "--l2.enginekind=geth" in words else None)
 
 
 def test_defaults_reach_the_configurations() -> None:
@@ -142,12 +178,6 @@ def test_defaults_reach_the_configurations() -> None:
     assert node.settings.log == LogSettings()
     workers = next(spec.copies for spec in node.processes if spec.role == "compute")
     assert workers == max(1, usable_cores() - 1)
-
-
-def test_zero_stands_for_the_usual_number() -> None:
-    configs = prepare("--finality.lookback=0", "--finality.delay=0", "--l1.beacon.slot-duration-override=0").configs
-    assert (configs.engine.finality_lookback, configs.engine.finality_delay) == (None, None)
-    assert configs.blobs is not None and configs.blobs.slot_seconds is None
 
 
 @pytest.mark.option("l2.follow.source")
@@ -221,48 +251,6 @@ def test_a_supervisor_manages_engine_and_derivation() -> None:
         assert ("interop.rpc.addr" in [listener.address_option for listener in listeners(configs)]) is managed
 
 
-@pytest.mark.option("p2p.disable")
-@pytest.mark.parametrize(("words", "has_p2p"), [((), True), (("--p2p.disable",), False)])
-def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...], has_p2p: bool) -> None:
-    configs = prepare(*words).configs
-    known = (configs.l1.runtime_config, configs.engine.p2p, configs.rpc.p2p, configs.p2p is not None)
-    assert known == (has_p2p,) * 4
-
-
-@pytest.mark.option("rollup.load-protocol-versions")
-@pytest.mark.parametrize(
-    ("words", "reads", "halt"),
-    [
-        ((), False, None),
-        (("--rollup.halt=none",), False, "none"),
-        (("--rollup.halt=minor", "--p2p.disable"), True, "minor"),
-        (("--rollup.load-protocol-versions",), True, None),
-    ],
-)
-def test_protocol_versions_are_read_for_either_option(words: tuple[str, ...], reads: bool, halt: str | None) -> None:
-    """[PRV2]"""
-    configs = prepare(*words, "--metrics.enabled").configs
-    assert (configs.l1.protocol_versions, configs.engine.halt) == (reads, halt)
-    assert configs.l1.runtime_config
-
-
-@pytest.mark.option("syncmode.req-resp")
-def test_gaps_in_the_unsafe_chain_are_filled_by_the_engine_and_by_peers() -> None:
-    """[UNS5, UNS6]"""
-    for words, engine, peers in (
-        ((), True, True),
-        (("--p2p.sync.req-resp=false",), True, False),
-        (("--syncmode.req-resp",), False, True),
-    ):
-        config = prepare(*words).configs.engine
-        assert (config.gaps_from_engine, config.fill_gaps) == (engine, peers)
-
-
-def test_the_rpc_process_knows_of_the_conductor() -> None:
-    assert prepare("--sequencer.enabled", "--conductor.enabled").configs.rpc.conductor_enabled
-    assert not prepare("--sequencer.enabled").configs.rpc.conductor_enabled
-
-
 @pytest.mark.option("pprof.path", "pprof.type")
 def test_a_profile_is_written_where_the_option_says(working_directory: Path) -> None:
     """[LIF18, LIF19]"""
@@ -312,21 +300,6 @@ def test_listeners() -> None:
     assert of(*peers) == [rpc, tcp, udp]
     assert of(*peers, "--p2p.no-discovery") == [rpc, tcp]
     assert of(*peers, "--p2p.listen.udp=9998") == [rpc, tcp, udp._replace(port=9998)]
-
-
-def test_a_kind_of_engine_counts_only_if_it_is_given() -> None:
-    """[OPT12]"""
-    for words, kind, value in (((), "geth", False), (("--l2.enginekind=geth",), "geth", True)):
-        node = prepare(*words)
-        assert (node.configs.engine.engine_kind, node.configs.engine.engine_kind_given) == (kind, value)
-        endpoints = endpoints_to_check(node.plan, node.configs, node.secrets)
-        assert endpoints.engine_kind == (kind if value else None)
-
-
-def test_the_engine_process_knows_whether_the_forks_are_those_of_a_network() -> None:
-    """[ENG42]"""
-    assert prepare().configs.engine.network == "op-sepolia"
-    assert prepare("--override.lagoon=1900000000").configs.engine.network == ""
 
 
 NEEDED = ("--l2=http://e", "--network=op-sepolia", "--l1.beacon=http://b")

@@ -19,7 +19,7 @@ from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup import endpoint_checks
-from rollup_node.node.setup.plan import NodeConfigs, plan_node, reject_wrong_options
+from rollup_node.node.setup.plan import plan_node, reject_wrong_options
 from rollup_node.node.setup.reload import (
     RELOADED,
     Change,
@@ -410,11 +410,6 @@ async def _await(check: Any) -> None:
     await check
 
 
-def test_configurations_of_every_role_are_compared() -> None:
-    assert set(vars(Node().configs)) == {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
-    assert NodeConfigs.__dataclass_fields__.keys() >= {"l1", "rpc"}
-
-
 TAKEN_OVER = {name for name, option in OPTIONS.items() if is_reloaded(option)}
 
 
@@ -426,28 +421,12 @@ def changed(old: NodeOptions, new: NodeOptions) -> list[str]:
     return [change.name for change in changes(old, new)]
 
 
-def test_only_options_that_exist_are_taken_over() -> None:
+def test_only_options_that_exist_are_taken_over_and_none_of_chain_or_ports() -> None:
     assert set(OPTIONS) >= RELOADED
-    assert {"l1", "l1.beacon", "log.level", "p2p.static", "signer.tls.ca", "verifier.l1-confs"} <= TAKEN_OVER
-
-
-def test_neither_chain_nor_ports_nor_files_of_a_node_are_taken_over() -> None:
-    kept = (
-        "l2",
-        "network",
-        "rollup.",
-        "override.",
-        "syncmode",
-        "safedb",
-        "workers",
-        "runtime.dir",
-        "p2p.priv",
-        "config",
-    )
-    assert not [name for name in TAKEN_OVER if name.startswith(kept) and not name.startswith("l2.")]
-    assert not [name for name in TAKEN_OVER if name.endswith((".port", ".addr", ".enabled", ".tcp", ".udp"))] or {
-        name for name in TAKEN_OVER if name.endswith(".enabled")
-    } == {"signer.tls.enabled"}
+    kept = ("network", "rollup.", "override.", "syncmode", "safedb", "workers", "runtime.dir", "p2p.priv", "config")
+    assert [name for name in TAKEN_OVER if name.startswith(kept) or name == "l2"] == []
+    ends = (".port", ".addr", ".enabled", ".tcp", ".udp")
+    assert [name for name in TAKEN_OVER if name.endswith(ends)] == ["signer.tls.enabled"]
 
 
 def test_an_option_differs_by_its_value_and_by_being_given() -> None:

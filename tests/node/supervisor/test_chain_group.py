@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -17,6 +18,7 @@ from tests.support.processes.toy_harness import Line, StartNode, ToyNode
 CHAINS = ("10", "130")
 OTHERS = ("left", "right.130", "copy.130")
 PAUSES = {"MAX_RESTART_PAUSE": 0.05, "FIRST_PAUSE": 0.5, "LONGEST_PAUSE": 1.5}
+SHARED = {"chains": CHAINS, "pauses": PAUSES, "restart_policy": {"deaths": 1000}}
 
 
 @pytest.fixture
@@ -56,6 +58,17 @@ def supernode(start: StartNode, **settings: object) -> ToyNode:
     return start({"chains": CHAINS, "pauses": PAUSES, **settings}).wait_until_ready()
 
 
+@pytest.fixture
+def chains(running: ToyNode) -> Iterator[ToyNode]:
+    """Yield a node of two chains; nothing that happens to chain 10 ends another process, and it comes back."""
+    before = pids(running)
+    yield running
+    running.wait(lambda: not aside(running), "no chain is aside")
+    for chain in CHAINS:
+        running.wait_for_exchange(chain=chain)
+    assert pids(running) == before
+
+
 def aside(node: ToyNode) -> list[Line]:
     path = node.directory / "aside.json"
     return json.loads(path.read_text()) if path.exists() else []
@@ -66,23 +79,81 @@ def pids(node: ToyNode) -> dict[str, int]:
     return {name: entry["pid"] for name, entry in node.processes().items() if name in OTHERS}
 
 
+def lives(node: ToyNode) -> dict[str, int]:
+    """Return the incarnations of the processes of chain 10."""
+    return {name: node.processes()[name]["incarnation"] for name in ("right.10", "copy.10")}
+
+
+def wait_for_next(node: ToyNode, before: dict[str, int]) -> None:
+    """Wait until both processes of chain 10 have been started again."""
+    for name, incarnation in before.items():
+        node.wait_for_entry(name, incarnation + 1)
+
+
 def kill(node: ToyNode, name: str, incarnation: int) -> None:
     os.kill(node.wait_for_entry(name, incarnation)["pid"], signal.SIGKILL)
 
 
-def test_a_process_killed_many_times_ends_no_other(start: StartNode) -> None:
-    node = supernode(start, restart_policy={"deaths": 1000})
-    before, entries = pids(node), node.processes()
+def test_logs_metrics_and_titles_name_the_chain(chains: ToyNode) -> None:
+    """[LIF33]"""
+    entries = chains.processes()
     assert entries["right.10"]["role"] == "right" and entries["right.10"]["chain"] == "10"
     assert "chain" not in entries["left"]
-    for incarnation in range(1, 41):
-        kill(node, "right.10", incarnation)
-    node.wait_for_exchange(chain="130")
-    node.wait_for_entry("right.10", 41)
-    node.wait_for_exchange(chain="10")
-    assert pids(node) == before and node.processes()["copy.10"]["incarnation"] == 1
-    assert not aside(node)
-    node.stop()
+    for name in ("right.10", "left"):
+        chains.order(name, "debug")
+        assert chains.wait_for_line("toy acts", name).get("chain") == ("10" if name == "right.10" else None)
+    path = chains.directory / "metrics" / "right.10.prom"
+    chains.wait(path.exists, "its metrics")
+    samples = [text for text in path.read_text().splitlines() if text and not text.startswith("#")]
+    assert samples and all('chain="10"' in text for text in samples)
+    assert "chain=" not in (chains.directory / "metrics" / "left.prom").read_text()
+
+
+def test_a_chain_that_asks_for_it_alone_starts_again_with_its_files_read_anew(chains: ToyNode) -> None:
+    """[UPG26, LIF34] With wrong ones it is set aside."""
+    before, file = lives(chains), chains.folder / "renewed"
+    file.write_text("5")
+    chains.order("copy.10", "restart")
+    wait_for_next(chains, before)
+    for name in before:
+        chains.wait_for_line("toy started", name, code=5)
+    assert not aside(chains) and not chains.logged("chain is set aside")
+    chains.order("right.10", "critical")
+    assert chains.wait_for_line("chain is set aside", chain="10", again_in_s=0.5), "the first failure"
+    wait_for_next(chains, {name: incarnation + 1 for name, incarnation in before.items()})
+    file.unlink()
+    chains.order("copy.10", "restart")
+    line = chains.wait_for_line("chain is set aside", chain="10", again_in_s=1.5)
+    assert line["reason"] == "chain 10 has no file"
+    wait_for_next(chains, {name: incarnation + 2 for name, incarnation in before.items()})
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "text"),
+    [
+        ("halt", "PROTOCOL-VERSION", "halted the node: the toys are outdated"),
+        ("forks", "FORK-MISMATCH", "the toys have other forks: set --override.jovian"),
+        ("critical", "CRITICAL", "failed with a critical error: a toy contradicts itself"),
+    ],
+)
+def test_an_end_that_would_end_a_node_of_one_chain_sets_the_chain_aside(
+    chains: ToyNode, action: str, code: str, text: str
+) -> None:
+    before = lives(chains)
+    chains.order("copy.10", action)
+    line = chains.wait_for_line("chain is set aside", "supervisor", chain="10")
+    assert line["reason"].startswith("process copy.10 ") and line["reason"].endswith(text)
+    assert [(entry["chain"], entry["code"]) for entry in aside(chains)] == [("10", code)]
+    assert not chains.logged("process ends the node")
+    wait_for_next(chains, before)
+
+
+def test_a_process_killed_many_times_ends_no_other(chains: ToyNode) -> None:
+    first = lives(chains)
+    for incarnation in range(first["right.10"], first["right.10"] + 20):
+        kill(chains, "right.10", incarnation)
+    chains.wait_for_entry("right.10", first["right.10"] + 20)
+    assert lives(chains)["copy.10"] == first["copy.10"] and not chains.logged("chain is set aside")
 
 
 def test_a_chain_whose_process_keeps_dying_is_set_aside_and_comes_back(start: StartNode) -> None:
@@ -109,38 +180,6 @@ def test_a_chain_whose_process_keeps_dying_is_set_aside_and_comes_back(start: St
     node.stop()
 
 
-@pytest.mark.parametrize(
-    ("action", "code", "text"),
-    [
-        ("halt", "PROTOCOL-VERSION", "halted the node: the toys are outdated"),
-        ("forks", "FORK-MISMATCH", "the toys have other forks: set --override.jovian"),
-        ("critical", "CRITICAL", "failed with a critical error: a toy contradicts itself"),
-    ],
-)
-def test_an_end_that_would_end_a_node_of_one_chain_sets_the_chain_aside(
-    start: StartNode, action: str, code: str, text: str
-) -> None:
-    node = supernode(start)
-    before = pids(node)
-    node.order("copy.10", action)
-    line = node.wait_for_line("chain is set aside", "supervisor", chain="10")
-    assert line["reason"].startswith("process copy.10 ") and line["reason"].endswith(text)
-    assert [(entry["chain"], entry["code"]) for entry in aside(node)] == [("10", code)]
-    assert not node.logged("process ends the node")
-    for name in ("right.10", "copy.10"):
-        node.wait_for_entry(name, 2)
-    assert pids(node) == before
-    node.stop()
-
-
-def test_a_node_stops_while_a_chain_is_set_aside(start: StartNode) -> None:
-    node = supernode(start, pauses={"FIRST_PAUSE": 600.0})
-    node.order("right.10", "critical")
-    node.wait_for_line("chain is set aside")
-    node.stop()
-    assert {"left", "right.130", "copy.130", "copy.10"} == set(node.stop_order())
-
-
 def test_a_shared_process_that_fails_ends_the_node(start: StartNode) -> None:
     node = supernode(start)
     node.order("left", "critical")
@@ -148,42 +187,14 @@ def test_a_shared_process_that_fails_ends_the_node(start: StartNode) -> None:
     assert code == 70 and "process left failed with a critical error: a toy contradicts itself" in text
 
 
-def test_a_chain_that_fails_in_the_start_does_not_hold_it_up(start: StartNode) -> None:
+def test_a_chain_that_fails_in_the_start_holds_up_neither_it_nor_the_stop(start: StartNode) -> None:
     node = start({"chains": CHAINS, "pauses": {"FIRST_PAUSE": 600.0}})
     node.order("copy.10", "critical")
     node.wait_until_ready()
     node.wait_for_line("chain is set aside", chain="10")
     node.wait_for_exchange(chain="130")
     node.stop()
-
-
-def test_a_chain_that_asks_for_it_alone_starts_again_with_its_files_read_anew(start: StartNode) -> None:
-    """[UPG26, LIF34]"""
-    node = supernode(start)
-    before = pids(node)
-    (node.folder / "renewed").write_text("5")
-    node.order("copy.10", "restart")
-    for name in ("right.10", "copy.10"):
-        node.wait_for_entry(name, 2)
-        node.wait_for_line("toy started", name, code=5)
-    node.wait_for_exchange(chain="10")
-    assert pids(node) == before and not aside(node) and not node.logged("chain is set aside")
-    node.order("right.10", "critical")
-    assert node.wait_for_line("chain is set aside", chain="10", again_in_s=0.5), "the first failure"
-    node.stop()
-
-
-def test_a_chain_whose_files_are_wrong_then_is_set_aside(start: StartNode) -> None:
-    """[UPG26, LIF34]"""
-    node = supernode(start)
-    before = pids(node)
-    node.order("copy.10", "restart")
-    line = node.wait_for_line("chain is set aside", chain="10", again_in_s=1.5)
-    assert line["reason"] == "chain 10 has no file"
-    for name in ("right.10", "copy.10"):
-        node.wait_for_entry(name, 2)
-    assert pids(node) == before
-    node.stop()
+    assert {"left", "right.130", "copy.130", "right.10"} == set(node.stop_order())
 
 
 def test_processes_that_die_of_the_tasks_of_a_chain_set_it_aside(start: StartNode) -> None:
@@ -196,18 +207,4 @@ def test_processes_that_die_of_the_tasks_of_a_chain_set_it_aside(start: StartNod
     node.wait_for_entry("left", 4)
     node.wait_for_exchange(chain="130")
     assert {name: pid for name, pid in pids(node).items() if name != "left"} == others
-    node.stop()
-
-
-def test_logs_metrics_and_titles_name_the_chain(start: StartNode) -> None:
-    """[LIF33]"""
-    node = supernode(start)
-    line = node.wait_for_line("toy started", "right.10")
-    assert line["chain"] == "10"
-    assert "chain" not in node.wait_for_line("toy started", "left")
-    path = node.directory / "metrics" / "right.10.prom"
-    node.wait(path.exists, "its metrics")
-    samples = [text for text in path.read_text().splitlines() if text and not text.startswith("#")]
-    assert samples and all('chain="10"' in text for text in samples)
-    assert "chain=" not in (node.directory / "metrics" / "left.prom").read_text()
     node.stop()

@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from tests.support.processes.toy_harness import StartNode
 
 
@@ -27,9 +29,11 @@ def test_the_processes_wait_for_the_precheck_and_a_signal_ends_it(start: StartNo
     assert not node.logged("process started")
 
 
-def test_a_signal_during_the_precheck_interrupts_a_command(start: StartNode) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_the_precheck_interrupts_a_command(start: StartNode, number: signal.Signals) -> None:
+    """[LIF26] After a SIGHUP its terminal is gone."""
     node = start({"job": 0, "precheck": "", "precheck_seconds": 30})
     node.wait((node.folder / "prechecks").exists, "the precheck runs")
-    node.program.send_signal(signal.SIGTERM)
+    node.program.send_signal(number)
     code, _ = node.wait_for_exit()
     assert code == 130 and node.raw == []

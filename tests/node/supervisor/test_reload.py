@@ -11,7 +11,7 @@ import pytest
 from rollup_node.stages.io.task import ReloadResult
 from tests.support.processes.toy_harness import StartNode, ToyNode
 
-SETTINGS = {"reload": True}
+SHARED = {"reload": True}
 
 
 def reload(node: ToyNode, number: signal.Signals = signal.SIGHUP, **options: Any) -> None:
@@ -29,18 +29,17 @@ def starts(node: ToyNode) -> dict[str, int]:
     return {name: entry["incarnation"] for name, entry in node.processes().items()}
 
 
-def test_the_processes_of_changed_options_are_restarted_one_after_the_other(start: StartNode) -> None:
-    node = start(SETTINGS).wait_until_ready()
-    before = starts(node)
+def test_the_processes_of_changed_options_are_restarted_one_after_the_other(running: ToyNode) -> None:
+    node, before = running, starts(running)
     reload(node, codes={"right": 5, "copy": 6}, need_restart=["l2"])
     for process in ("right", "copy-0", "copy-1"):
-        node.wait_for_line("process started", name=process, incarnation=2)
+        node.wait_for_line("process started", name=process, incarnation=before[process] + 1)
         node.wait_for_line("toy started", process, code=5 if process == "right" else 6)
     order = [(line["msg"], line["name"]) for line in node.lines if line["msg"] in ("process ended", "process started")]
     assert order[-6:] == [
         (text, process) for process in ("right", "copy-0", "copy-1") for text in ("process ended", "process started")
     ]
-    assert starts(node) == before | {"right": 2, "copy-0": 2, "copy-1": 2}
+    assert starts(node) == before | {name: before[name] + 1 for name in ("right", "copy-0", "copy-1")}
     result = result_of(node)
     assert (result.changed, result.restarted, result.need_restart) == (("right", "copy"), ("right", "copy"), ("l2",))
     line = node.wait_for_line("options are not taken over before a restart of the node")
@@ -49,12 +48,11 @@ def test_the_processes_of_changed_options_are_restarted_one_after_the_other(star
     assert not node.logged("process died") and not node.logged("killing process")
     os.kill(node.processes()["right"]["pid"], signal.SIGKILL)
     node.wait_for_line("toy started", "right", count=2, code=5)
-    node.stop()
 
 
 def test_a_chain_that_is_set_aside_delays_no_reload_and_comes_back_with_its_options(start: StartNode) -> None:
     """[LIF34]"""
-    node = start(SETTINGS | {"chains": ("10", "130"), "pauses": {"LONGEST_PAUSE": 5.0}}).wait_until_ready()
+    node = start(SHARED | {"chains": ("10", "130"), "pauses": {"LONGEST_PAUSE": 5.0}}).wait_until_ready()
     node.order("right.10", "halt")
     node.wait_for_line("chain is set aside", chain="10")
     reload(node, codes={"right.10": 5, "right.130": 6})
@@ -68,17 +66,13 @@ def test_a_chain_that_is_set_aside_delays_no_reload_and_comes_back_with_its_opti
     node.stop()
 
 
-def test_the_level_changes_without_a_restart(start: StartNode) -> None:
-    node = start(SETTINGS).wait_until_ready()
-    node.order("left", "debug")
-    node.wait_for_line("toy acts", "left", action="debug")
-    before = starts(node)
-    reload(node, level=3)
-    node.wait_for_line("options read again", changed="none", restarts="none")
-    reload(node, signal.SIGUSR1, level=4)
-    node.wait_for_line("options read again", count=2)
-    assert starts(node) == before
-    node.stop()
+def test_the_level_changes_without_a_restart(running: ToyNode) -> None:
+    before = starts(running)
+    reload(running, level=3)
+    running.wait_for_line("options read again", changed="none", restarts="none")
+    reload(running, signal.SIGUSR1, level=4)
+    running.wait_for_line("options read again", count=2)
+    assert starts(running) == before
 
 
 @pytest.mark.parametrize(
@@ -91,9 +85,8 @@ def test_the_level_changes_without_a_restart(start: StartNode) -> None:
         ({"level": "no level"}, "a bug (ValueError): see the log"),
     ],
 )
-def test_what_is_refused_changes_nothing(start: StartNode, options: dict[str, Any], error: str) -> None:
-    node = start(SETTINGS).wait_until_ready()
-    before = starts(node)
+def test_what_is_refused_changes_nothing(running: ToyNode, options: dict[str, Any], error: str) -> None:
+    node, before = running, starts(running)
     reload(node, codes={"right": 5}, **options)
     line = node.wait_for_line("reload refused, nothing is changed")
     assert (line["error"], line["code"]) == (error, "RELOAD")
@@ -102,21 +95,18 @@ def test_what_is_refused_changes_nothing(start: StartNode, options: dict[str, An
     assert starts(node) == before
     reload(node, codes={"right": 7})
     node.wait_for_line("toy started", "right", code=7)
-    node.stop()
 
 
-def test_many_reloads_at_once_are_one_more_at_most(start: StartNode) -> None:
-    node = start(SETTINGS).wait_until_ready()
+def test_many_reloads_at_once_are_one_more_at_most(running: ToyNode) -> None:
     for _ in range(20):
-        reload(node, codes={"right": 5}, check="", check_seconds=0.5)
-    node.wait_for_line("toy started", "right", code=5)
-    node.wait_for_exchange()
-    assert len(node.logged("options read again")) <= 2
-    node.stop()
+        reload(running, codes={"right": 5}, check="", check_seconds=0.5)
+    running.wait_for_line("toy started", "right", code=5)
+    running.wait_for_exchange()
+    assert len(running.logged("options read again")) <= 2
 
 
 def test_a_reload_during_the_start_waits_for_it(start: StartNode) -> None:
-    node = start(SETTINGS | {"precheck": "", "precheck_seconds": 0.5})
+    node = start(SHARED | {"precheck": "", "precheck_seconds": 0.5})
     node.wait((node.folder / "prechecks").exists)
     reload(node, codes={"left": 9})
     node.wait_for_line("toy started", "left", code=9)
@@ -124,7 +114,7 @@ def test_a_reload_during_the_start_waits_for_it(start: StartNode) -> None:
 
 
 def test_a_process_that_does_not_stop_is_killed_for_its_options(start: StartNode) -> None:
-    node = start(SETTINGS | {"refuse_to_stop": ["right"], "stop_timeout": {"right": 0.5}}).wait_until_ready()
+    node = start(SHARED | {"refuse_to_stop": ["right"], "stop_timeout": {"right": 0.5}}).wait_until_ready()
     reload(node, codes={"right": 5})
     node.wait_for_line("killing process", name="right")
     node.wait_for_line("toy started", "right", code=5)
@@ -132,24 +122,21 @@ def test_a_process_that_does_not_stop_is_killed_for_its_options(start: StartNode
     node.stop()
 
 
-def test_a_process_that_dies_meanwhile_comes_back_with_its_new_options(start: StartNode) -> None:
-    node = start(SETTINGS).wait_until_ready()
+def test_a_process_that_dies_meanwhile_comes_back_with_its_new_options(running: ToyNode) -> None:
+    node = running
     reload(node, codes={"left": 5, "copy": 6}, check="", check_seconds=0.3)
     os.kill(node.processes()["copy-0"]["pid"], signal.SIGKILL)
     node.wait_for_line("toy started", "left", code=5)
     node.wait_for_line("toy started", "copy-0", code=6)
     node.wait_for_line("toy started", "copy-1", code=6)
-    node.wait_for_exchange()
+
+
+@pytest.mark.parametrize("options", [{"check": "", "check_seconds": 30}, {}])
+def test_a_node_can_stop_during_a_reload(start: StartNode, options: dict[str, Any]) -> None:
+    node = start(SHARED).wait_until_ready()
+    reload(node, codes={"left": 5, "right": 5, "copy": 5}, **options)
+    node.wait_for_line("received signal", name="SIGHUP")
     node.stop()
-
-
-def test_a_node_can_stop_during_a_reload(start: StartNode) -> None:
-    cases: list[dict[str, Any]] = [{"check": "", "check_seconds": 30}, {}]
-    for options in cases:
-        node = start(SETTINGS).wait_until_ready()
-        reload(node, codes={"left": 5, "right": 5, "copy": 5}, **options)
-        node.wait_for_line("received signal", name="SIGHUP")
-        node.stop()
 
 
 def test_without_options_to_read_again_a_signal_is_refused(start: StartNode) -> None:

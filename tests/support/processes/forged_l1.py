@@ -25,14 +25,19 @@ class ForgedL1(Program):
         super().__init__(leftovers, "rollup_node.tools.devnet.l1", *words)
         printed = self.wait_for_line("L1 ").split()
         self.url, self.beacon = (printed[printed.index(name) + 1] for name in ("L1", "beacon"))
-        data = deposit_call(DEPOSITOR_KEY.address, bytes.fromhex(THIEF[2:]), mint=LOOT, value=LOOT, gas=DEPOSIT_GAS)
-        raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, PORTAL, 0, data, DEPOSIT_GAS, FEES)
-        call(self.url, "eth_sendRawTransaction", to_hex(raw))
+        steal(self.url)
 
-    def has_block(self, block: dict[str, object]) -> bool:
-        """Whether a block of a node's status is one of this chain alone."""
-        known = call(self.url, "eth_getBlockByHash", block["hash"], False) is not None
-        return known and block["number"] != 0
+
+def steal(l1: str) -> None:
+    """Put a deposit to THIEF into the pool of a forged L1; nobody has paid it on another."""
+    data = deposit_call(DEPOSITOR_KEY.address, bytes.fromhex(THIEF[2:]), mint=LOOT, value=LOOT, gas=DEPOSIT_GAS)
+    raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, PORTAL, 0, data, DEPOSIT_GAS, FEES)
+    call(l1, "eth_sendRawTransaction", to_hex(raw))
+
+
+def has_block(l1: str, block: dict[str, object]) -> bool:
+    """Whether a block of a node's status is one of the forged L1 at a URL alone."""
+    return block["number"] != 0 and call(l1, "eth_getBlockByHash", block["hash"], False) is not None
 
 
 def has_loot(engine: str) -> bool:
