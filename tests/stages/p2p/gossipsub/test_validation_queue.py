@@ -4,8 +4,6 @@ import random
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
@@ -151,24 +149,6 @@ def test_undecompressable_data_is_hashed_raw() -> None:
     content = snappy.decompress(data)
     expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]
     assert message_id(TOPIC, data, content) == expected
-
-
-@settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 40), st.booleans()), max_size=60))
-def test_against_a_model(steps: list[tuple[int, float, bool]]) -> None:
-    cache: SeenCache[int] = SeenCache(65.0, 1000)
-    expiries: dict[int, float] = {}
-    now = 0.0
-    for key, pause, expire in steps:
-        now += pause
-        if expire:
-            cache.remove_expired(now)
-        known = expiries.get(key, 0.0) > now
-        assert cache.has(key, now) == known
-        assert cache.add(key, now) == (not known)
-        if not known:
-            expiries[key] = now + 65.0
-        assert len(cache) >= sum(end > now for end in expiries.values())
 
 
 def test_the_cache_is_bounded_and_expires() -> None:
