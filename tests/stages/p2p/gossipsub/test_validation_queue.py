@@ -36,10 +36,8 @@ def test_pending_messages_are_bounded_and_may_be_sent_again(harness: RouterHarne
 
 
 def test_pending_messages_are_bounded_in_bytes(harness: RouterHarness) -> None:
-    peers = harness.add_members(8)
-    assert len(compressed(bytes(MAX_BYTES - 1000))) < 600_000
     unvalidated = 0
-    for number, peer in enumerate(peers * 2):
+    for number, peer in enumerate(harness.add_members(4)):
         data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
         unvalidated += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
     assert unvalidated == 2 and harness.router.validation_queue.pending_bytes <= MAX_PENDING_BYTES
@@ -75,7 +73,7 @@ def test_rejected_messages_are_charged_to_all_senders() -> None:
 def test_bombs_are_charged_once(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     decompressed = 0
-    for number in range(30):
+    for number in range(10):
         data = compressed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
         for incoming in harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
             decompressed += 1
