@@ -101,7 +101,6 @@ ATTACKS: dict[str, Attack] = {
     "refused_batches": lambda number: [drops.refused_batches(30_000)],
     "one_byte_transactions": lambda number: _next_block(number, b"\x01", LARGEST),
     "two_byte_transactions": lambda number: _next_block(number, b"\x82ab", LARGEST // 18),
-    "empty_transactions": lambda number: _next_block(number, b"\x80", LARGEST),
     "huge_transaction": _huge_transaction,
     "unknown_channel": lambda number: [drops.unknown_channel(60_000)],
     "abandoned_channels": lambda number: [drops.abandoned_channels(60_000)],  # before Holocene all stay open
@@ -109,13 +108,7 @@ ATTACKS: dict[str, Attack] = {
     "frames_without_data": _frames_without_data,
     "long_spans_ahead": lambda number: _long_spans(100_000),  # before Holocene they are queued until their time comes
 }
-BEFORE_HOLOCENE = [
-    "repeated_frames",
-    "abandoned_channels",
-    "one_byte_transactions",
-    "huge_transaction",
-    "long_spans_ahead",
-]
+BEFORE_HOLOCENE = ["abandoned_channels", "one_byte_transactions", "long_spans_ahead"]
 """Before Holocene the bombs go through the batch queue, in which spans far ahead stay."""
 
 LONGEST = 60

@@ -125,7 +125,7 @@ def test_inputs_of_the_largest_size_fit_one_after_another(shared: SharedStage) -
         return web.Response(body=bytes(LIMIT))
 
     async def script(stage: AttackedStage, server: HostileServer) -> None:
-        for _ in range(4):
+        for _ in range(2):
             commitment = strange(GENERIC)
             stage.request(wanted(commitment))
             await arrives(stage, commitment)

@@ -22,10 +22,12 @@ ROOT = Path(__file__).parents[2]
 MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 300, "p2p": 250}
 """Bounds of docs/security.md."""
 
-ATTACKS = {"sequencer": ("many_calls", "reset_streams"), "verifier": ("half_sent_bodies", "stalled_messages")}
-"""The attack on the RPC server of each node, and that on its P2P listener, which has too few connections for two."""
-METRICS_ATTACK = "idle_connections"
-BLOCKS = 2
+ATTACKS = {
+    "sequencer": {"rpc": "many_calls", "p2p": "idle_streams"},
+    "verifier": {"rpc": "half_sent_bodies", "metrics": "idle_connections", "p2p": "stalled_messages"},
+}
+"""The attack on each listener of each node; that of P2P has too few connections for two."""
+BLOCKS = 1
 WARNINGS_BYTES = 1_000_000 // 60
 """What warnings and errors may take in a minute."""
 OTHER_GENESIS = {"number": "0x800"}
@@ -88,12 +90,12 @@ def incarnations(devnet: Devnet) -> dict[str, dict[str, int]]:
 
 def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
     """Yield the programs that attack both nodes."""
-    for name, (rpc_attack, p2p_attack) in ATTACKS.items():
+    for name, attacks in ATTACKS.items():
         node = net.node(name)
-        for attack, server in ((rpc_attack, "rpc"), (METRICS_ATTACK, "metrics")):
-            words = (attack, str(port_of(node[server])), "127.0.0.2")
-            yield Program(leftovers, "tests.support.rpc.attackers", *words, PYTHONPATH=str(ROOT))
-        yield Program(leftovers, "tests.support.p2p.attackers", p2p_attack, node["p2p"], "0", PYTHONPATH=str(ROOT))
+        for server, attack in attacks.items():
+            kind = "p2p" if server == "p2p" else "rpc"
+            words = (node["p2p"], "0") if server == "p2p" else (str(port_of(node[server])), "127.0.0.2")
+            yield Program(leftovers, f"tests.support.{kind}.attackers", attack, *words, PYTHONPATH=str(ROOT))
 
 
 def warnings(net: Devnet, name: str) -> list[str]:

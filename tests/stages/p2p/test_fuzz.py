@@ -1,4 +1,4 @@
-"""Two thousand mutated inputs for each parser of what peers, gateways and users send, and for the files on disk: a
+"""A thousand mutated inputs for each parser of what peers, gateways and users send, and for the files on disk: a
 value or the parser's own error, nothing else."""
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from rollup_node.tools.fuzz.runner import Runner
 from rollup_node.tools.fuzz.targets import discovery, local_files, p2p_blocks, p2p_transport
 from tests.support.p2p.blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config
 
-COUNT, FEW = 2_000, 200
+COUNT, FEW = 1_000, 200
 FILES = ("peerstore", "node-database", "signed-blocks")
 SLOW = ("noise", "upgrade", "gossip-router", "signed-block", "discv5-node", "discv5-session", *FILES)
 TARGETS = {

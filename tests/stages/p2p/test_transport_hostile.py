@@ -134,7 +134,6 @@ async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
 
 VIOLATIONS = {
     "http": [b"GET / HTTP/1.1\r\n\r\n"],
-    "twice": [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
     "go away": [frame(GO_AWAY, 0, 0, 0)],
 }
 

@@ -7,7 +7,6 @@ from rollup_node.stages.p2p.addresses.ip import (
     colocation_groups,
     host_prefix,
     is_plausible_ip,
-    is_within,
     network_prefix,
     parse_ip,
     parse_subnet,
@@ -75,9 +74,3 @@ def test_prefixes(one: str, other: str, same_host: bool, same_network: bool) -> 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1"])
 def test_local_networks_have_no_network_prefix(ip: str) -> None:
     assert network_prefix(parse_ip(ip)) is None
-
-
-def test_is_within() -> None:
-    networks = [parse_subnet("127.0.0.0/8"), parse_subnet("::1/128")]
-    assert is_within(parse_ip("127.5.5.5"), networks) and is_within(parse_ip("::1"), networks)
-    assert not is_within(parse_ip("8.8.8.8"), networks) and not is_within(parse_ip("8.8.8.8"), [])

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.blocks import block_message, signing
 from rollup_node.stages.p2p.blocks.block_message import SszError
@@ -122,29 +120,6 @@ def test_layout(version: int) -> None:
     if version >= 4:
         assert data[528:560] == payload.withdrawals_root
     assert decoded(data, version, payload.parent_beacon_root) == payload
-
-
-@settings(max_examples=60)
-@given(
-    st.sampled_from(block_message.VERSIONS),
-    st.binary(max_size=32),
-    st.lists(st.binary(max_size=40), max_size=8),
-    st.integers(0, (1 << 64) - 1),
-    st.integers(0, (1 << 256) - 1),
-)
-def test_round_trip(version: int, extra: bytes, transactions: list[bytes], number: int, base_fee: int) -> None:
-    changes: dict[str, Any] = {
-        "extra_data": extra,
-        "transactions": tuple(transactions),
-        "gas_used": number,
-        "base_fee": base_fee,
-    }
-    payload = block(version, number, timestamp=number, **changes)
-    part = block_message.encode_signed_part(payload, version)
-    content = snappy.decompress(block_message.encode_message(bytes(65), part))
-    assert isinstance(content, bytes) and block_message.split_signature(content) == (bytes(65), part)
-    assert block_message.decode_signed_part(part, version) == (payload, 0)
-    assert part.startswith(b"\x06" * 32) == block_message.has_beacon_root(version)
 
 
 def with_number(data: bytes, at: int, value: int) -> bytes:

@@ -24,17 +24,6 @@ def test_sign_and_recover() -> None:
     assert Signature(signature).recover_public_key_from_msg_hash(digest) == key.public_key
 
 
-def test_the_chain_id_is_part_of_the_signature() -> None:
-    signer = LocalSigner(b"\x22" * 32)
-    assert recover_address(signing_hash(11, payload_hash(b"block")), signer.sign(10, b"block")) != signer.address
-
-
-def test_no_block_is_accepted_before_a_signer_is_known() -> None:
-    signers = UnsafeBlockSigners()
-    assert signers.current is None and not signers.accept(A, 0.0)
-    assert not signers.update(bytes(20), 0.0) and signers.current is None
-
-
 def test_only_one_previous_signer_is_accepted() -> None:
     signers = UnsafeBlockSigners()
     for now, address in enumerate((A, B, C)):

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.peer_id import node_id
@@ -67,14 +65,6 @@ def test_malformed_bootnodes_are_rejected(text: str) -> None:
         parse_bootnode(text)
 
 
-@given(st.text(max_size=80), st.sampled_from(["", "enr:", "enode://", f"enode://{KEY}@"]))
-def test_any_text_parses_or_raises(text: str, start: str) -> None:
-    try:
-        parse_bootnode(start + text)
-    except BootnodeError as error:
-        assert "\n" not in str(error)
-
-
 ROOT = Path(__file__).parents[4]
 MODULE = Path("stages/p2p/discv5/enode.py")
 NAMES = re.compile(r"PUBLIC_BOOTNODES|choose_bootnodes|discv5[./]bootnodes|discv5 import bootnodes")
@@ -92,19 +82,12 @@ def test_public_bootnodes_parse() -> None:
     assert named == ["bootnode.conduit.xyz"]
 
 
-def test_public_bootnodes_are_for_built_in_networks_only() -> None:
-    assert choose_bootnodes((), network="op-sepolia", rollup_config=None) == PUBLIC_BOOTNODES
-    assert choose_bootnodes((), network="op-sepolia", rollup_config="") == PUBLIC_BOOTNODES
-
-
 @pytest.mark.parametrize("network", [None, "", "op-sepolia"])
-def test_there_are_no_bootnodes_with_a_rollup_config(network: str | None) -> None:
-    assert choose_bootnodes((), network=network, rollup_config="rollup.json") == ()
-
-
-@pytest.mark.parametrize("network", [None, "op-sepolia"])
-@pytest.mark.parametrize("rollup_config", [None, "rollup.json"])
-def test_given_bootnodes_replace_the_public_ones(network: str | None, rollup_config: str | None) -> None:
+@pytest.mark.parametrize("rollup_config", [None, "", "rollup.json"])
+def test_public_bootnodes_are_for_built_in_networks_only(network: str | None, rollup_config: str | None) -> None:
+    is_built_in = network == "op-sepolia" and not rollup_config
+    expected = PUBLIC_BOOTNODES if is_built_in else ()
+    assert choose_bootnodes((), network=network, rollup_config=rollup_config) == expected
     assert choose_bootnodes(("enr:given",), network=network, rollup_config=rollup_config) == ("enr:given",)
 
 

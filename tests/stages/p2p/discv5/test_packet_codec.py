@@ -72,13 +72,6 @@ def test_a_handshake_works_once_in_time_and_from_one_address(pair: CodecPair) ->
     assert pair.b.decode(datagram, A_ENDPOINT, NOW) is PacketDrop.UNSOLICITED
 
 
-@pytest.mark.parametrize("record", [record_of("else"), record_of("a", "127.0.0.1", 1, seq=9)])
-def test_the_record_of_a_handshake_must_be_the_senders(pair: CodecPair, record: Enr) -> None:
-    datagram = pair.handshake(pair.challenge(), record)
-    expected = record.node_id == pair.a.node_id
-    assert isinstance(pair.b.decode(datagram, A_ENDPOINT, NOW), AuthenticMessage) == expected
-
-
 def test_an_unknown_node_without_a_record_is_dropped_and_may_retry(pair: CodecPair) -> None:
     whoareyou = pair.challenge()
     without_record = pair.handshake(whoareyou._replace(enr_seq=A_RECORD.seq))

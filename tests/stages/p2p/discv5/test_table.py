@@ -198,15 +198,6 @@ def run(lookup: Lookup, neighbours: dict[bytes, list[Contact]], dead: frozenset[
     return queried
 
 
-def test_the_closest_nodes_are_discovered() -> None:
-    neighbours = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
-    lookup = Lookup(TARGET, OWN)
-    lookup.add(nearest(NODES)[-3:])
-    queried = run(lookup, neighbours)
-    assert result_of(lookup)[:8] == nearest(NODES)[:8]
-    assert queried <= MAX_QUERIED
-
-
 @settings(max_examples=25)
 @given(st.sets(st.integers(0, 149), max_size=60))
 def test_dead_nodes_are_skipped(numbers: set[int]) -> None:

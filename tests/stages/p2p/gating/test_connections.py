@@ -72,21 +72,6 @@ def test_the_oldest_handshake_of_the_most_crowded_address_is_evicted() -> None:
     assert len(pending) == 0
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.sampled_from("123")), max_size=80))
-def test_the_number_of_pending_handshakes_is_bounded(steps: list[tuple[bool, int, str]]) -> None:
-    pending: PendingHandshakes[int] = PendingHandshakes(5)
-    expected: set[int] = set()
-    for is_added, name, ip in steps:
-        if is_added and name not in expected:
-            expected.discard(-1 if (evicted := pending.add(name, ip)) is None else evicted)
-            expected.add(name)
-        elif not is_added:
-            pending.remove(name)
-            expected.discard(name)
-        assert len(pending) == len(expected) <= 5
-    assert set(pending.drain()) == expected
-
-
 def test_one_host_has_few_connections() -> None:
     connected = ["192.0.2.1", "2001:db8::1"] * (MAX_PER_HOST - 1) + ["::ffff:192.0.2.1", "2001:db8::9"]
     assert is_over_host_limit("192.0.2.1", connected) and not is_over_host_limit("192.0.2.1", connected[:-2])
@@ -163,14 +148,6 @@ def test_the_number_of_peers_is_bounded() -> None:
 
 
 HONEST, LOUD = b"honest", b"loud"
-
-
-def test_nobody_is_dropped_within_the_budget() -> None:
-    budget: MemoryBudget[str] = MemoryBudget(100)
-    budget.add("a", LOUD, 100)
-    assert budget.total == 100 and budget.next_dropped() is None
-    budget.add("b", HONEST, 1)
-    assert budget.next_dropped() == "a"
 
 
 def test_the_oldest_of_those_above_their_share_is_dropped() -> None:

@@ -11,8 +11,6 @@ from rollup_node.stages.p2p.gossipsub.params import (
 )
 from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, RpcQueue
 
-A, B = b"a", b"b"
-
 
 @pytest.mark.parametrize(
     ("protocol", "mesh", "backoff", "idontwant"),

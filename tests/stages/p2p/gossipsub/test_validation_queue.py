@@ -4,8 +4,6 @@ import random
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
@@ -38,10 +36,8 @@ def test_pending_messages_are_bounded_and_may_be_sent_again(harness: RouterHarne
 
 
 def test_pending_messages_are_bounded_in_bytes(harness: RouterHarness) -> None:
-    peers = harness.add_members(8)
-    assert len(compressed(bytes(MAX_BYTES - 1000))) < 600_000
     unvalidated = 0
-    for number, peer in enumerate(peers * 2):
+    for number, peer in enumerate(harness.add_members(4)):
         data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
         unvalidated += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
     assert unvalidated == 2 and harness.router.validation_queue.pending_bytes <= MAX_PENDING_BYTES
@@ -77,7 +73,7 @@ def test_rejected_messages_are_charged_to_all_senders() -> None:
 def test_bombs_are_charged_once(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     decompressed = 0
-    for number in range(30):
+    for number in range(10):
         data = compressed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
         for incoming in harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
             decompressed += 1
@@ -151,24 +147,6 @@ def test_undecompressable_data_is_hashed_raw() -> None:
     content = snappy.decompress(data)
     expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]
     assert message_id(TOPIC, data, content) == expected
-
-
-@settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 40), st.booleans()), max_size=60))
-def test_against_a_model(steps: list[tuple[int, float, bool]]) -> None:
-    cache: SeenCache[int] = SeenCache(65.0, 1000)
-    expiries: dict[int, float] = {}
-    now = 0.0
-    for key, pause, expire in steps:
-        now += pause
-        if expire:
-            cache.remove_expired(now)
-        known = expiries.get(key, 0.0) > now
-        assert cache.has(key, now) == known
-        assert cache.add(key, now) == (not known)
-        if not known:
-            expiries[key] = now + 65.0
-        assert len(cache) >= sum(end > now for end in expiries.values())
 
 
 def test_the_cache_is_bounded_and_expires() -> None:

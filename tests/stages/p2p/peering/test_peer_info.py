@@ -33,10 +33,6 @@ def test_node_ids_are_those_of_discv5() -> None:
     assert peer_info.node_id_text(b"\x12\x20" + bytes(32)) == "00" * 32, "a hash embeds no key"
 
 
-def test_networks_have_their_mask_in_base64() -> None:
-    assert peer_info.sorted_nets([parse_subnet("10.0.0.0/8")]) == (peer_info.IpNet("10.0.0.0", "/wAAAA=="),)
-
-
 def test_lists_are_sorted() -> None:
     assert peer_info.sorted_peers([OURS.peer_id, OTHER.peer_id]) == tuple(
         sorted(map(peer_id_text, (OURS.peer_id, OTHER.peer_id)))

@@ -64,10 +64,6 @@ def test_memory_is_bounded(app: peer_score.ApplicationScorer) -> None:
     assert app.score((0).to_bytes(4, "big")) == 0.0 and app.score((3).to_bytes(4, "big")) == -1.0
 
 
-def test_a_decay_reaches_a_hundredth_after_its_epochs() -> None:
-    assert pytest.approx(0.01) == peer_score.DECAY**60
-
-
 def test_a_slot_is_a_block_time() -> None:
     assert [peer_score.slot_seconds(block_time) for block_time in (0, 1, 2)] == [2.0, 1.0, 2.0]
 

@@ -20,7 +20,7 @@ from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import block
 from tests.support.p2p.hosts import RecordingHost, running_host
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, meshed_pair, now_block
 from tests.support.p2p.raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
 
 COSTLY = protobuf.varint_field(15, 1) * MAX_FIELDS
@@ -158,10 +158,7 @@ def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
 
 async def test_a_broken_gossip_stream_is_reopened(rollup: RollupConfig, tmp_path: Path) -> None:
     """Both gossip streams break repeatedly; they are opened again, and blocks go on."""
-    async with (
-        P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
-        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-    ):
+    async with meshed_pair(rollup, tmp_path, sequencer_key=KEY) as (source, node):
         for number in (1, 2):
             await source.wait_for_mesh()
             await node.wait_for_mesh()

@@ -8,23 +8,20 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, meshed_pair, now_block
 
 
 @pytest.mark.option("p2p.sequencer.key")
 async def test_a_signer_change_is_followed(rollup: RollupConfig, tmp_path: Path) -> None:
-    async with (
-        P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
-        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-    ):
+    async with meshed_pair(rollup, tmp_path, sequencer_key=KEY) as (source, node):
         await node.until(lambda: node.stage.signers.current == SIGNER.address)
         chain = rollup.l2_chain_id
         node.l1.set(RuntimeConfigs({chain: RuntimeConfig(b"\x01" * 20), chain + 1: RuntimeConfig(b"\x02" * 20)}))
         await node.until(lambda: node.stage.signers.current == b"\x01" * 20)
-        await source.wait_for_mesh()
         assert await source.publish(now_block(1)) is None
         await node.until(lambda: len(node.received_blocks) == 1)
         node.set_signer(bytes(20))
@@ -51,6 +48,10 @@ async def test_discovery_connects_peers(rollup: RollupConfig, tmp_path: Path) ->
         ):
             for node, others in ((second, (first, third)), (third, (first, second))):
                 await node.wait_for_peers(*others)
+            host, other = second.stage.host, third.stage.host
+            assert host.peerstore.addresses(other.peer_id)[0] == tcp_multiaddr("127.0.0.1", other.port)
+            assert host.external_address == tcp_multiaddr("127.0.0.1", host.port)
+            await second.until(lambda: other.peer_id in host.connection_manager.preferred)
             peer = (await second.call("peers", False))["peers"][third.peer]
             assert peer["ENR"].startswith("enr:") and peer["chainID"] == 901
             table = await second.call("discoveryTable")

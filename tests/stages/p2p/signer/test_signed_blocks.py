@@ -250,34 +250,25 @@ def known(chain: RecentL1Chain, *numbers: int) -> list[int | None]:
     return [None if item is None else item[0] for item in result]
 
 
-def test_a_head_shows_itself_and_its_parent() -> None:
-    assert known(chain_of(l1_head(7)), 5, 6, 7, 8) == [None, 0, 0, None]
+def heads(first: int, last: int) -> list[L1BlockRef]:
+    return [l1_head(number) for number in range(first, last + 1)]
 
 
-def test_heads_that_follow_each_other_are_a_chain() -> None:
-    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9)), 6, 7, 8, 9) == [0, 0, 0, 0]
-
-
-def test_a_reorg_replaces_blocks() -> None:
-    assert known(chain_of(l1_head(7), l1_head(8), l1_head(8, 1, parent=0)), 6, 7, 8) == [0, 0, 1]
-    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9), l1_head(8, 1, parent=0)), 7, 8, 9) == [0, 1, None]
-
-
-def test_behind_a_gap_nothing_is_known() -> None:
-    """Block 7 may have been replaced as well."""
-    assert known(chain_of(l1_head(7), l1_head(8), l1_head(10, 1)), 6, 7, 8, 9, 10) == [None, None, None, 1, 1]
-    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9, 1)), 6, 7, 8, 9) == [None, None, 1, 1]
-
-
-def test_an_older_head_of_the_chain_changes_nothing() -> None:
-    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9), l1_head(7)), 6, 7, 8, 9) == [0, 0, 0, 0]
-
-
-def test_a_head_below_what_is_known_changes_nothing() -> None:
-    chain = chain_of(l1_head(7), l1_head(8), l1_head(9), l1_head(5), l1_head(3, 1))
-    assert known(chain, 3, 4, 5, 6, 7, 8, 9) == [None, None, None, 0, 0, 0, 0]
-    chain.take(l1_head(10))
-    assert known(chain, 6, 10) == [0, 0]
+@pytest.mark.parametrize(
+    ("taken", "forks"),
+    [
+        pytest.param(heads(7, 7), [None, 0, 0, None, None, None], id="a head and its parent"),
+        pytest.param(heads(7, 9), [None, 0, 0, 0, 0, None], id="a chain of heads"),
+        pytest.param([*heads(7, 8), l1_head(8, 1, parent=0)], [None, 0, 0, 1, None, None], id="a reorg"),
+        pytest.param([*heads(7, 9), l1_head(8, 1, parent=0)], [None, 0, 0, 1, None, None], id="a reorg of two"),
+        pytest.param([*heads(7, 8), l1_head(10, 1)], [None, None, None, None, 1, 1], id="a gap"),
+        pytest.param([*heads(7, 8), l1_head(9, 1)], [None, None, None, 1, 1, None], id="another parent"),
+        pytest.param([*heads(7, 9), l1_head(7)], [None, 0, 0, 0, 0, None], id="an older head"),
+        pytest.param([*heads(7, 9), l1_head(5), l1_head(3, 1), l1_head(10)], [None, 0, 0, 0, 0, 0], id="heads below"),
+    ],
+)
+def test_what_is_known_of_l1(taken: list[L1BlockRef], forks: list[int | None]) -> None:
+    assert known(chain_of(*taken), *range(5, 11)) == forks
 
 
 def test_the_number_of_blocks_is_bounded() -> None:

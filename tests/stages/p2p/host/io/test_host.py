@@ -16,19 +16,20 @@ from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, r
 from tests.support.timing.conditions import until
 
 
+@pytest.mark.option("p2p.useragent")
 async def test_both_ends_emit_connected_and_identified() -> None:
-    async with two_hosts() as (ours, theirs):
+    async with two_hosts(user_agent="rollup/7") as (ours, theirs):
         assert isinstance(ours.events[0], PeerConnected) and isinstance(theirs.events[0], PeerConnected)
         assert (ours.events[0].direction, theirs.events[0].direction) == (Direction.OUTBOUND, Direction.INBOUND)
         info = ours.connection(theirs.peer_id)
         assert info is not None and info.identify is not None
-        assert info.identify.agent_version == "optimism"
+        assert info.identify.agent_version == "rollup/7"
         assert info.identify.listen_addresses == theirs.addresses
         assert ECHO in info.identify.protocols
         assert ours.peerstore.addresses(theirs.peer_id) == list(theirs.addresses)
         assert theirs.peerstore.addresses(ours.peer_id) == list(ours.addresses)
         description = ours.peerstore.record(theirs.peer_id, IdentifyRecord)
-        assert description is not None and description.agent == "optimism"
+        assert description is not None and description.agent == "rollup/7"
         ours.disconnect(theirs.peer_id, PeerDropReason.BY_OPERATOR)
         await theirs.wait_for(PeerDisconnected)
         assert ours.connections() == theirs.connections() == []
@@ -115,7 +116,3 @@ def _has_ipv6() -> bool:
 def test_tests_stay_on_the_loopback_interface() -> None:
     assert config().netrestrict == ("127.0.0.0/8",)
     assert config().listen_ip == "127.0.0.1" and config().bootnodes == ()
-
-
-def test_directions_have_the_numbers_of_go_libp2p() -> None:
-    assert [direction.value for direction in Direction] == [0, 1, 2]

@@ -42,15 +42,6 @@ async def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
         assert sum(map(len, stored.protocols)) <= services.MAX_STORED_CHARACTERS
 
 
-@pytest.mark.option("p2p.useragent")
-async def test_peers_get_the_user_agent_of_the_option() -> None:
-    async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
-        await ours.connect(theirs.peer_id, theirs.addresses)
-        await ours.wait_for(PeerIdentified)
-        record = ours.peerstore.record(theirs.peer_id, IdentifyRecord)
-        assert record is not None and record.agent == "rollup/7"
-
-
 async def test_a_push_needs_no_public_key() -> None:
     async with running_host(1) as ours, raw_peer(ours.port) as peer:
         body = protobuf.bytes_field(3, "/a/1")

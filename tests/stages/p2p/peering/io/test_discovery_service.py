@@ -23,7 +23,6 @@ from rollup_node.stages.p2p.peering.io.discovery_service import (
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort
 from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of
 from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5
@@ -162,24 +161,6 @@ async def discovering_host(number: int, **options: Any) -> AsyncIterator[tuple[R
         await service.close()
         await host.stop()
         host.peerstore.close()
-
-
-async def test_hosts_find_and_dial_each_other() -> None:
-    async with discovering_host(1) as (one, first):
-        assert first.discv5 is not None
-        boot = (first.discv5.enr.text,)
-        async with (
-            discovering_host(2, bootnodes=boot) as (two, second),
-            discovering_host(3, bootnodes=boot) as (three, _),
-        ):
-            await until(lambda: all(len(host.connections()) == 2 for host in (one, two, three)), 20)
-            assert second.discv5 is not None and second.discv5.node.peers_wanted
-            metadata = two.peerstore.record(three.peer_id, PeerMetadata)
-            assert metadata is not None and metadata.chain_id == two.config.rollup.l2_chain_id
-            assert metadata.enr.startswith("enr:")
-            assert two.peerstore.addresses(three.peer_id)[0] == tcp_multiaddr(own_address(), three.port)
-            assert two.external_address == tcp_multiaddr(own_address(), two.port)
-            await until(lambda: three.peer_id in two.connection_manager.preferred)
 
 
 async def test_discovery_stops_with_enough_peers() -> None:

@@ -16,7 +16,6 @@ from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerMetadat
 from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks
 from tests.support.timing.conditions import until
 
-OWN, OTHER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 BAD = PeerScores(GossipScores(total=-101.0))
 
 

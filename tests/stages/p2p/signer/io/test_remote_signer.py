@@ -1,7 +1,6 @@
 """The files of TLS to the remote signer: what is wrong with them, and that they are read again. The remote
 signer over real HTTP and TLS: op-node's wire form, and answers that are refused."""
 
-import asyncio
 import base64
 import contextlib
 import ssl
@@ -209,11 +208,6 @@ async def test_a_signature_of_another_key_is_refused(server: SignerServer, signe
     assert f"is one of 0x{other}, not of signer.address 0x{SIGNER.address.hex()}" in await error_of(signer)
 
 
-async def test_a_signature_of_another_block_is_refused(server: SignerServer, signer: RemoteSigner) -> None:
-    server.answer = "0x" + (await SIGNER.sign_block(CHAIN_ID, b"\xd2" * 32)).hex()
-    assert "not of signer.address" in await error_of(signer)
-
-
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
@@ -317,8 +311,3 @@ async def test_unreadable_files_are_an_error_of_each_call(opened: Opened, files:
         assert "cannot read signer.tls.key" in await error_of(signer)
         (tmp_path / "elsewhere").rename(tmp_path / "node.key")
         await signer.sign_block(CHAIN_ID, DIGEST)
-
-
-async def test_calls_share_one_connection(server: SignerServer, signer: RemoteSigner) -> None:
-    await asyncio.gather(*(signer.sign_block(CHAIN_ID, DIGEST) for _ in range(5)))
-    assert len(server.bodies) == 5

@@ -144,11 +144,6 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path, opened: Opened
     assert path.read_bytes() == raw and [item.name for item in tmp_path.iterdir()] == ["signed"]
 
 
-def test_in_memory_nothing_is_kept() -> None:
-    file = SignedBlocksFile(GENESIS)
-    assert sign(file, record(1)) is None and is_second(sign(file, record(1, branch=1)))
-
-
 # --- payloads [SGN12] ------------------------------------------------------------------------------------------------
 
 

@@ -32,16 +32,6 @@ def test_nodes_and_our_record_survive_a_restart(tmp_path: Path) -> None:
     reopened.close()
 
 
-def test_memory_keeps_nothing() -> None:
-    store = NodeDatabase()
-    store.update_nodes([ONE], [])
-    assert store.nodes() == [ONE]
-    store.close()
-    other = NodeDatabase()
-    assert other.nodes() == [] and other.local_enr(ONE.node_id) is None
-    other.close()
-
-
 def test_old_and_excess_nodes_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_database, "MAX_NODES", 3)
     clock = ManualClock(1000.0)
