@@ -36,9 +36,9 @@ from rollup_node.stages.rpc.process.node_view import NodeView, answer
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.websocket import (
     AcceptedSocket,
+    RpcSubscription,
     Session,
     SessionServer,
-    Subscription,
     asks_for_websocket,
 )
 
@@ -243,7 +243,7 @@ class _Session(Session):
 
     def _subscribe(self) -> str:
         """Return a new subscription; it begins with the events after the response."""
-        new = Subscription("interop_subscription")
+        new = RpcSubscription("interop_subscription")
         self._name, self._notify = new.name, lambda result: self.put(new.notification(result))
         return new.name
 

@@ -200,7 +200,7 @@ class SessionServer(Generic[S]):
             await session.close()
 
 
-class Subscription:
+class RpcSubscription:
     """One subscription of a client, by a name that no other client can guess."""
 
     def __init__(self, method: str) -> None:
@@ -256,7 +256,7 @@ class WebSocketRpcServer(SessionServer["_HeadSession"]):
             session.notify(status)
 
 
-class _Head(Subscription):
+class _Head(RpcSubscription):
     """One of a head: that which was sent last, or was there when it began."""
 
     last: L2BlockRef | None = None

@@ -66,12 +66,16 @@ def test_a_file_that_others_may_control_is_refused(
     file: Path, change: Change, reason: str, may_be_secret: bool
 ) -> None:
     change(file)
-    readers = (read_private_file,) if may_be_secret else (read_private_file, read_secret_file)
+    readers: list[Callable[[Path, int], bytes]] = [read_private_file, *(() if may_be_secret else (read_secret_file,))]
     if may_be_secret:
         assert read_secret_file(file, 100) == b"content"
-    for use in (check_private_file, *(partial(read, longest=100) for read in readers)):
+    uses: list[Callable[[], object]] = [
+        partial(check_private_file, file),
+        *(partial(read, file, 100) for read in readers),
+    ]
+    for use in uses:
         with pytest.raises(UnsafeFileError, match=reason) as caught:
-            use(file)
+            use()
         assert caught.value.filename == str(file)
 
 

@@ -50,7 +50,7 @@ def test_a_mesh_above_d_hi_is_pruned_to_d(harness: RouterHarness) -> None:
 
 
 def test_pruning_keeps_d_out_outbound_peers_and_random_others() -> None:
-    always = set()
+    always: set[bytes] = set()
     for seed in range(12):
         harness = RouterHarness(seed=seed)
         harness.add_members(12)

@@ -11,20 +11,26 @@ from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.engine_json import attributes_from_json
 from rollup_node.stages.protocol.headers import Header, header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.receipts import decode_receipt
+from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, OPERATOR_FEE_VAULT, SEQUENCER_FEE_VAULT
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.execution import (
+    BASE_FEE_VAULT,
+    L1_FEE_VAULT,
     ChainSpec,
     InvalidBlock,
     L2Execution,
     block_attributes,
     l2_base_fee,
 )
+from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase, data
 from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
-from rollup_node.tools.devnet.evm.transition import ExecutedTransaction
+from rollup_node.tools.devnet.evm.transition import BEACON_ROOTS, BLOCK_HASHES, ExecutedTransaction
 from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.l2_test_chain import L2TestChain
 
@@ -95,6 +101,29 @@ def test_recorded_blocks_execute_to_their_hash(shared_data: Path, number: int) -
 
 
 @pytest.mark.parametrize(
+    ("newest", "fields"),
+    [
+        ("regolith", 16),
+        ("canyon", 17),
+        ("ecotone", 20),
+        ("holocene", 20),
+        ("isthmus", 21),
+        ("jovian", 21),
+        ("karst", 21),
+    ],
+)
+def test_headers_have_the_fields_of_their_fork(newest: str, fields: int) -> None:
+    chain = Chain(newest)
+    block = chain.extend(chain.l2.transfer(0, 0))
+    header = block.header
+    optional = ("withdrawals_root", "blob_gas_used", "excess_blob_gas", "parent_beacon_root", "requests_hash")
+    assert 16 + sum(getattr(header, name) is not None for name in optional) == fields
+    passer_root = chain.state.storage_root(L2_TO_L1_MESSAGE_PASSER)
+    assert header.withdrawals_root == {16: None, 17: EMPTY_ROOT, 20: EMPTY_ROOT, 21: passer_root}[fields]
+    assert header.transactions_root == ordered_root([entry.raw for entry in block.transactions])
+
+
+@pytest.mark.parametrize(
     ("newest", "params", "minimum", "expected"),
     [
         ("fjord", None, None, ""),
@@ -111,7 +140,49 @@ def test_extra_data_has_the_parameters_of_the_attributes_or_the_constants(
     assert block.header.extra_data.hex() == expected
 
 
+def test_system_contracts_store_beacon_root_and_parent_hash() -> None:
+    chain = Chain("isthmus")
+    parent = chain.backend.chain.head.hash
+    header, state = chain.extend().header, chain.state
+    assert state.storage(BEACON_ROOTS, header.timestamp % 8191) == header.timestamp
+    assert state.storage(BEACON_ROOTS, header.timestamp % 8191 + 8191) == int.from_bytes(b"\x04" * 32, "big")
+    assert state.storage(BLOCK_HASHES, 0) == int.from_bytes(parent, "big")
+
+
+@pytest.mark.parametrize(("time", "placed"), [(1002, True), (1003, False)])
+def test_the_create2_deployer_is_deployed_by_a_block_at_canyons_time_only(time: int, placed: bool) -> None:
+    chain = Chain("regolith", {"canyon": time})
+    chain.extend()
+    chain.extend()
+    assert bool(chain.state.code(CREATE2_DEPLOYER)) == placed
+
+
 # --- fees ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "fjord", "isthmus", "jovian"])
+def test_fees_go_to_the_vaults_and_no_wei_is_lost(newest: str) -> None:
+    chain = Chain(newest)
+    sender = chain.l2.keys[0].address
+    before = chain.state.balance(sender)
+    block = chain.extend(chain.l2.transfer(0, 0, value=5))
+    entry, state = block.executed[1], chain.state
+    vaults = {
+        BASE_FEE_VAULT: entry.result.gas_used * (block.header.base_fee or 0),
+        SEQUENCER_FEE_VAULT: entry.result.gas_used * 10**6,
+        L1_FEE_VAULT: int(str(entry.extra["l1Fee"]), 16),
+    }
+    if chain.l2.spec.execution.at(1002).operator_fee is not None:
+        scalar = 700 if newest == "jovian" else 0
+        vaults[OPERATOR_FEE_VAULT] = entry.result.gas_used * scalar + 9 + (0 if scalar else 21_000 * 7 // 10**6)
+    assert {vault: state.balance(vault) for vault in vaults} == vaults and vaults[L1_FEE_VAULT] > 0
+    assert state.balance(sender) == before - 5 - sum(vaults.values())
+
+
+def test_ecotones_activation_block_charges_the_former_l1_fee() -> None:
+    chains = Chain("regolith", {"canyon": 1002, "ecotone": 1002}), Chain("regolith")
+    fees = [chain.extend(chain.l2.transfer(0, 0)).executed[1].extra["l1Fee"] for chain in chains]
+    assert fees[0] == fees[1] != "0x0"
 
 
 def test_base_fee_uses_the_parents_parameters_and_the_minimum() -> None:
@@ -148,6 +219,14 @@ def test_jovians_activation_block_has_no_user_transactions() -> None:
 # --- deposits ------------------------------------------------------------------------------------------------------
 
 
+def test_a_deposit_mints_and_calls() -> None:
+    chain = Chain()
+    entry, state = chain.deposit(to=RECEIVER, mint=100, value=30), chain.state
+    assert (state.balance(USER), state.balance(RECEIVER), state.nonce(USER)) == (70, 30, 1)
+    assert entry.result.succeeded and entry.result.gas_used == 21_000
+    assert entry.extra == {"depositNonce": "0x0", "depositReceiptVersion": "0x1"}
+
+
 @pytest.mark.parametrize(
     ("values", "error"),
     [
@@ -167,6 +246,13 @@ def test_a_failed_deposit_keeps_its_mint_and_uses_all_gas(values: dict[str, Any]
     assert (state.balance(USER), state.nonce(USER)) == (100, 1)
 
 
+def test_a_deposit_can_create() -> None:
+    chain = Chain()
+    entry = chain.deposit(to=None, data=bytes.fromhex("60015f5360015ff3"))
+    assert entry.result.succeeded and entry.result.created is not None
+    assert chain.state.code(entry.result.created) == b"\x01"
+
+
 def test_before_regolith_deposits_use_all_gas_and_system_deposits_none() -> None:
     chain = Chain("")
     block = chain.extend(chain.l2.deposit(USER, RECEIVER), gas_limit=20_000_000)
@@ -176,6 +262,15 @@ def test_before_regolith_deposits_use_all_gas_and_system_deposits_none() -> None
     assert info.result.succeeded and info.result.gas_used == 0
     assert user.result.gas_used == 100_000 and block.header.gas_used == 100_000
     assert user.extra == {}
+
+
+@pytest.mark.parametrize(("newest", "tail"), [("regolith", b""), ("canyon", b"\x01\x01"), ("jovian", b"\x01\x01")])
+def test_deposit_receipts_have_nonce_and_version_from_canyon_on(newest: str, tail: bytes) -> None:
+    chain = Chain(newest)
+    chain.extend()
+    receipt = chain.extend().executed[0].receipt
+    assert receipt.endswith(tail) and receipt[0] == 0x7E
+    assert decode_receipt(receipt).succeeded
 
 
 # --- invalid blocks ------------------------------------------------------------------------------------------------
