@@ -46,7 +46,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def collector() -> Iterator[TraceCollector]:
     """Yield the collector to which the network sends its traces."""
-    with TraceCollector() as running:
+    with TraceCollector().running() as running:
         yield running
 
 

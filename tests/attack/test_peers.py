@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
-from tests.support.p2p.attacked_p2p import Attacked, HonestPeer, P2pProcess, attack_within_bounds
+from tests.support.p2p.attacked_p2p import AttackedP2p, HonestPeer, P2pProcess, attack_within_bounds
 from tests.support.p2p.attackers import ATTACKS
 from tests.support.processes.attackers import Attackers
 from tests.support.processes.leftovers import Leftovers
@@ -21,9 +21,9 @@ UNREAD_BLOCKS = "unread_blocks"
 
 
 @pytest.fixture(scope="module")
-def attacked(module_leftovers: Leftovers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+def attacked(module_leftovers: Leftovers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedP2p]:
     """Yield the p2p process that the tests attack, and the honest peer."""
-    with contextlib.closing(Attacked(module_leftovers, tmp_path_factory.mktemp("honest"))) as result:
+    with contextlib.closing(AttackedP2p(module_leftovers, tmp_path_factory.mktemp("honest"))) as result:
         yield result
 
 
@@ -36,11 +36,13 @@ def attackers(module_leftovers: Leftovers) -> Iterator[Attackers]:
 
 
 @pytest.mark.parametrize("attack", [attack for attack in ATTACKS if attack != UNREAD_BLOCKS])
-def test_an_attack(attacked: Attacked, attackers: Attackers, attack: str) -> None:
+def test_an_attack(attacked: AttackedP2p, attackers: Attackers, attack: str) -> None:
     attack_within_bounds(attacked, attackers, attack)
 
 
-def test_requests_of_an_honest_peer_are_served_among_many_of_others(attacked: Attacked, attackers: Attackers) -> None:
+def test_requests_of_an_honest_peer_are_served_among_many_of_others(
+    attacked: AttackedP2p, attackers: Attackers
+) -> None:
     """Sixty peers request as much as their own limits allow, four times what is served to all."""
 
     async def request(process: P2pProcess, honest: HonestPeer) -> None:

@@ -12,7 +12,6 @@ from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.extra_node import ExtraEngine, ExtraNode
-from tests.support.processes.games import claim
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import (
     CALLDATA,
@@ -24,6 +23,7 @@ from tests.support.processes.programs import (
     unready_reasons,
     wait_for,
 )
+from tests.support.processes.sent_transactions import claim
 from tests.support.servers.loopback import free_port, own_address
 
 CHAIN = 901

@@ -72,14 +72,16 @@ SECRET = b"\x42" * 32
 """The JWT secret of the engines of benchmarks."""
 
 
-def pool(count: int) -> tuple[bytes, ...]:
-    """Transactions for blocks: transfers with some data, different ones."""
-    return tuple(
-        encode_transaction(
-            Transaction(2, 10, nonce, 1, 100, 50_000, b"\x05" * 20, 5, nonce.to_bytes(68, "big"), 1, 3 + nonce, 4)
-        )
-        for nonce in range(count)
+def transfer(nonce: int, chain_id: int = 10) -> bytes:
+    """Return a transfer with some data; no two of them are the same."""
+    return encode_transaction(
+        Transaction(2, chain_id, nonce, 1, 100, 50_000, b"\x05" * 20, 5, nonce.to_bytes(68, "big"), 1, 3 + nonce, 4)
     )
+
+
+def pool(count: int) -> tuple[bytes, ...]:
+    """Transactions for blocks."""
+    return tuple(map(transfer, range(count)))
 
 
 def genesis_payload(timestamp: int) -> ExecutionPayload:
@@ -111,7 +113,8 @@ def genesis_payload(timestamp: int) -> ExecutionPayload:
 def sealed(
     config: RollupConfig, parent: BlockId, attributes: PayloadAttributes, transactions: tuple[bytes, ...]
 ) -> ExecutionPayload:
-    """Return the block of attributes with further transactions; Ecotone is active."""
+    """Return the block of attributes with further transactions."""
+    rules = config.schedule().l2(attributes.timestamp)
     assert config.chain_op_config is not None
     payload = ExecutionPayload(
         parent_hash=parent.hash,
@@ -129,9 +132,9 @@ def sealed(
         block_hash=ZERO_HASH,
         transactions=(*attributes.transactions, *transactions),
         withdrawals=attributes.withdrawals,
-        blob_gas_used=0,
-        excess_blob_gas=0,
-        withdrawals_root=ZERO_HASH if config.schedule().l2(attributes.timestamp).withdrawals_root else None,
+        blob_gas_used=0 if rules.beacon_root else None,
+        excess_blob_gas=0 if rules.beacon_root else None,
+        withdrawals_root=ZERO_HASH if rules.withdrawals_root else None,
         parent_beacon_root=attributes.parent_beacon_root,
     )
     return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))

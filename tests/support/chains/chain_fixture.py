@@ -12,8 +12,6 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash, payload_header
-from rollup_node.stages.protocol.system_config import encode_extra_data
-from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
 from rollup_node.tools.bench import signed_blocks
 
@@ -22,22 +20,7 @@ ALL_FORKS = (
     *("regolith", "canyon", "delta", "ecotone", "fjord", "granite"),
     *("holocene", "isthmus", "jovian"),
 )
-USER = encode_transaction(
-    Transaction(
-        kind=2,
-        chain_id=901,
-        nonce=7,
-        max_priority_fee=1,
-        max_fee=100,
-        gas=21_000,
-        to=b"\x05" * 20,
-        value=5,
-        data=b"\x01\x02",
-        y_parity=1,
-        r=3,
-        s=4,
-    )
-)
+USER = signed_blocks.transfer(7, 901)
 GENESIS_L1, GENESIS_TIME = 100, 1_000
 
 
@@ -123,31 +106,7 @@ class ChainFixture:
 
     def seal(self, parent: L2BlockRef, attributes: PayloadAttributes, extra: Sequence[bytes] = ()) -> ExecutionPayload:
         """Return the block of attributes; `extra` are transactions of the engine's pool."""
-        rules = self.rollup.schedule().l2(attributes.timestamp)
-        constants = self.rollup.chain_op_config
-        assert constants is not None
-        payload = ExecutionPayload(
-            parent_hash=parent.hash,
-            fee_recipient=attributes.fee_recipient,
-            state_root=keccak256(b"state"),
-            receipts_root=keccak256(b"receipts"),
-            logs_bloom=bytes(256),
-            prev_randao=attributes.prev_randao,
-            block_number=parent.number + 1,
-            gas_limit=attributes.gas_limit,
-            gas_used=21_000,
-            timestamp=attributes.timestamp,
-            extra_data=encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, constants),
-            base_fee=1,
-            block_hash=ZERO_HASH,
-            transactions=(*attributes.transactions, *extra),
-            withdrawals=attributes.withdrawals,
-            blob_gas_used=0 if rules.beacon_root else None,
-            excess_blob_gas=0 if rules.beacon_root else None,
-            withdrawals_root=keccak256(b"storage") if rules.withdrawals_root else None,
-            parent_beacon_root=attributes.parent_beacon_root,
-        )
-        return self.keep(msgspec.structs.replace(payload, block_hash=payload_block_hash(payload)))
+        return self.keep(signed_blocks.sealed(self.rollup, parent.id, attributes, tuple(extra)))
 
     def keep(self, payload: ExecutionPayload) -> ExecutionPayload:
         """Add a block; the block."""

@@ -2,16 +2,41 @@
 
 from typing import Any
 
-from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash, l1_header
+import msgspec
+
+from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, ZERO_NONCE, Header, header_hash, l1_header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash, L1Block, L1BlockRef
 from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.servers.http_listener import Methods
 
 BLOCK_TIME = 12
 LABELS = {"latest": 0, "safe": 3, "finalized": 6}
 """How many blocks each label is behind the head."""
+
+
+def plain_header(number: int, parent: Hash, timestamp: int, **changes: Any) -> Header:
+    """Return the header of an empty block, but for the changes."""
+    header = Header(
+        parent_hash=parent,
+        uncles_hash=EMPTY_UNCLES_HASH,
+        miner=ZERO_ADDRESS,
+        state_root=ZERO_HASH,
+        transactions_root=EMPTY_ROOT,
+        receipts_root=EMPTY_ROOT,
+        logs_bloom=bytes(256),
+        difficulty=0,
+        number=number,
+        gas_limit=30_000_000,
+        gas_used=0,
+        timestamp=timestamp,
+        extra_data=b"",
+        mix_hash=ZERO_HASH,
+        nonce=ZERO_NONCE,
+        base_fee=7,
+    )
+    return msgspec.structs.replace(header, **changes)
 
 
 class FakeL1Chain:
@@ -35,24 +60,9 @@ class FakeL1Chain:
         """Add blocks."""
         for _ in range(count):
             number = len(self.headers)
-            header = Header(
-                parent_hash=self._hashes[-1] if self._hashes else ZERO_HASH,
-                uncles_hash=EMPTY_UNCLES_HASH,
-                miner=self._branch.to_bytes(20, "big"),
-                state_root=ZERO_HASH,
-                transactions_root=EMPTY_ROOT,
-                receipts_root=EMPTY_ROOT,
-                logs_bloom=bytes(256),
-                difficulty=0,
-                number=number,
-                gas_limit=30_000_000,
-                gas_used=0,
-                timestamp=self._genesis_time + BLOCK_TIME * number,
-                extra_data=b"",
-                mix_hash=ZERO_HASH,
-                nonce=bytes(8),
-                base_fee=7,
-            )
+            parent = self._hashes[-1] if self._hashes else ZERO_HASH
+            time, branch = self._genesis_time + BLOCK_TIME * number, self._branch.to_bytes(20, "big")
+            header = plain_header(number, parent, time, miner=branch)
             self.headers.append(header)
             self._hashes.append(header_hash(header))
 
@@ -81,6 +91,10 @@ class FakeL1Chain:
             return None
         return {**header_json(self.headers[number]), "hash": to_hex(self._hashes[number]), "transactions": []}
 
+    def block_by_name(self, name: str) -> dict[str, Any] | None:
+        """Return a block by its label or its number in hex."""
+        return self.block_json(self.head - LABELS[name] if name in LABELS else int(name, 16))
+
     def methods(self, chain_id: int, **others: "FakeL1Chain | Exception") -> Methods:
         """Return the JSON-RPC methods of an endpoint that has this chain.
 
@@ -91,6 +105,6 @@ class FakeL1Chain:
             chain = others.get(number, self)
             if isinstance(chain, Exception):
                 raise chain
-            return chain.block_json(chain.head - LABELS[number] if number in LABELS else int(number, 16))
+            return chain.block_by_name(number)
 
         return {"eth_chainId": lambda: hex(chain_id), "eth_getBlockByNumber": block_by_number}

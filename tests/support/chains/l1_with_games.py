@@ -6,14 +6,14 @@ from typing import Any
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, RECEIVER_KEY, l1_genesis
 from rollup_node.tools.devnet.games import FACTORY, create_call
 from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.traffic import FEES
 
-FEES = Fees(10**9, 10**11)
 GENESIS_TIME = 1_700_000_000
 
 

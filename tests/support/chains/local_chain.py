@@ -6,13 +6,8 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.driver import dynamic_fee_transaction
 from rollup_node.tools.devnet.files import (
     BATCHER_KEY,
-    DEPOSITOR_KEY,
-    FIRST_CHAIN,
-    L1_CHAIN_ID,
     NetworkFiles,
     l1_chain_config,
     l1_genesis,
@@ -21,9 +16,9 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
-from rollup_node.tools.devnet.traffic import DEPOSIT_GAS, FEES, deposit_call
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, call
+from tests.support.processes.programs import Program
+from tests.support.processes.sent_transactions import send_deposit
 from tests.support.servers.tcp_relay import LOOPBACK
 
 
@@ -112,10 +107,7 @@ class LocalChain:
 
     def deposit(self) -> None:
         """Send a deposit to L1."""
-        nonce = int(call(self.l1, "eth_getTransactionCount", to_hex(DEPOSITOR_KEY.address), "pending"), 16)
-        data = deposit_call(DEPOSITOR_KEY.address, DEPOSITOR_KEY.address, mint=1, value=1, gas=DEPOSIT_GAS)
-        raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, nonce, FIRST_CHAIN.portal, 0, data, DEPOSIT_GAS, FEES)
-        call(self.l1, "eth_sendRawTransaction", to_hex(raw))
+        send_deposit(self.l1)
 
     def node(self, *words: str, **changes: object) -> Program:
         """Start a node with those options."""

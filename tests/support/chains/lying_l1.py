@@ -186,8 +186,7 @@ def _result(chain: FakeL1Chain, call: dict[str, Any], chain_id: int) -> Any:
         number = next((n for n in range(chain.head, -1, -1) if to_hex(chain.hash(n)) == params[0]), None)
         return None if number is None else chain.block_json(number)
     assert method == "eth_getBlockByNumber", method
-    labels = {"latest": 0, "safe": 3, "finalized": 6}
-    return chain.block_json(chain.head - labels[params[0]] if params[0] in labels else int(params[0], 16))
+    return chain.block_by_name(params[0])
 
 
 def _answers(calls: Sequence[dict[str, Any]], results: Sequence[Any]) -> list[Any]:

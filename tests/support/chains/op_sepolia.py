@@ -1,6 +1,5 @@
 """Recorded OP Sepolia data in the protocol's types: 27 August 2024, 58 L1 blocks, 6 blobs, 5 L2 blocks."""
 
-import gzip
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +10,17 @@ import orjson
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, payload_of_header, system_config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
-from rollup_node.stages.protocol.headers import Header, l1_header
-from rollup_node.stages.protocol.l1_info import l1_info_of_block
+from rollup_node.stages.protocol.headers import l1_header
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.receipts import logs_of_receipts
-from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, system_config_of_block
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, L1Block, L2BlockContent, L2BlockRef
 from rollup_node.tools.recorded.encoded_blocks import decode_header
+from rollup_node.tools.recorded.recording import RecordedBlock, Recording
 
 FIRST_L1 = 6_582_895
 LAST_DERIVED_L1 = 6_582_952
@@ -32,12 +33,12 @@ FIRST_L2, LAST_DERIVED_L2 = 16_491_244, 16_491_249
 class RecordedL2:
     """A recorded L2 block."""
 
-    header: Header
-    content: L2BlockContent
+    payload: ExecutionPayload
+    ref: L2BlockRef
 
     @property
-    def ref(self) -> L2BlockRef:
-        return self.content.ref
+    def content(self) -> L2BlockContent:
+        return L2BlockContent(self.ref, self.payload.transactions)
 
 
 class SepoliaRecording:
@@ -56,23 +57,20 @@ class SepoliaRecording:
     @cached_property
     def l1_blocks(self) -> dict[int, L1Block]:
         """The recorded L1 blocks by number."""
-        lines = gzip.decompress((self._folder / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
-        blocks = [self._l1_block(orjson.loads(line)) for line in lines]
-        return {block.header.number: block for block in blocks if block is not None}
+        blocks = Recording.load(self._folder).by_number.values()
+        return {block.number: self._l1_block(block) for block in blocks if block.transactions is not None}
 
-    def _l1_block(self, line: dict[str, Any]) -> L1Block | None:
-        if "txs" not in line:
-            return None
-        header = decode_header(bytes.fromhex(line["header_rlp"]))
+    def _l1_block(self, block: RecordedBlock) -> L1Block:
         wanted = (
             (self.config.deposit_contract, DEPOSIT_TOPIC),
             (self.config.l1_system_config, CONFIG_UPDATE_TOPIC),
         )
-        transactions = [bytes.fromhex(text) for text in line["txs"]]
-        logs = logs_of_receipts([bytes.fromhex(text) for text in line.get("receipts") or ()], wanted)
+        logs = logs_of_receipts(block.receipts or (), wanted)
         return L1Block(
-            l1_header(header, bytes.fromhex(line["hash"][2:])),
-            inbox_transactions(transactions, self.config.batch_inbox, self.config.l1_chain_id, with_hashes=True),
+            l1_header(decode_header(block.header_rlp), block.hash),
+            inbox_transactions(
+                block.transactions or (), self.config.batch_inbox, self.config.l1_chain_id, with_hashes=True
+            ),
             tuple(log for log in logs if log.topics[0] == DEPOSIT_TOPIC),
             tuple(log for log in logs if log.topics[0] == CONFIG_UPDATE_TOPIC),
         )
@@ -86,16 +84,7 @@ class SepoliaRecording:
 
     def config_of(self, number: int) -> SystemConfig:
         """Return the system config that a recorded L2 block carries."""
-        block = self.l2_blocks[number]
-        return system_config_of_block(
-            self.config,
-            number=number,
-            block_hash=block.ref.hash,
-            timestamp=block.header.timestamp,
-            gas_limit=block.header.gas_limit,
-            extra_data=block.header.extra_data,
-            transactions=block.content.transactions,
-        )
+        return system_config_of_payload(self.config, self.l2_blocks[number].payload)
 
     @cached_property
     def l2_blocks(self) -> dict[int, RecordedL2]:
@@ -106,13 +95,5 @@ class SepoliaRecording:
     def _l2_block(self, item: dict[str, Any]) -> RecordedL2:
         header = decode_header(bytes.fromhex(item["header_rlp"]))
         transactions = tuple(bytes.fromhex(text) for text in item["txs"])
-        info = l1_info_of_block(transactions, self.config.schedule().l1_info_format(header.timestamp))
-        ref = L2BlockRef(
-            bytes.fromhex(item["hash"][2:]),
-            header.number,
-            header.parent_hash,
-            header.timestamp,
-            info.origin,
-            info.sequence_number,
-        )
-        return RecordedL2(header, L2BlockContent(ref, transactions))
+        payload = payload_of_header(header, bytes.fromhex(item["hash"][2:]), transactions)
+        return RecordedL2(payload, l2_ref_of_payload(self.config, payload))

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, ZERO_NONCE, Header, encode_header, header_hash
+from rollup_node.stages.protocol.headers import Header, encode_header, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import Fees, Key, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.devnet.evm.state import EventLog
 from rollup_node.tools.devnet.evm.transition import encode_receipt
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, SEPOLIA_CHAIN_ID, SLOT_SECONDS
+from tests.support.chains.fake_l1_chain import plain_header
 
 KEY = Key(b"\x07" * 32)
 TO = b"\xaa" * 20
@@ -38,22 +39,11 @@ def slot_of(number: int) -> int:
 
 def header_of(number: int, parent: Hash) -> Header:
     """Return the header of a block of the recording."""
-    return Header(
-        parent_hash=parent,
-        uncles_hash=EMPTY_UNCLES_HASH,
-        miner=ZERO_ADDRESS,
-        state_root=ZERO_HASH,
-        transactions_root=EMPTY_ROOT,
-        receipts_root=EMPTY_ROOT,
-        logs_bloom=bytes(256),
-        difficulty=0,
-        number=number,
-        gas_limit=30_000_000,
+    return plain_header(
+        number,
+        parent,
+        BEACON_GENESIS_TIME + SLOT_SECONDS * slot_of(number),
         gas_used=42_000,
-        timestamp=BEACON_GENESIS_TIME + SLOT_SECONDS * slot_of(number),
-        extra_data=b"",
-        mix_hash=ZERO_HASH,
-        nonce=ZERO_NONCE,
         base_fee=BASE_FEE,
         withdrawals_root=EMPTY_ROOT,
         blob_gas_used=0,

@@ -241,19 +241,13 @@ class EngineNode:
         """Return the response to a call of the supervisor."""
         self._calls += 1
         request, client = InteropRequest(self._calls, method, **params), self.interop
-        result: list[InteropResponse] = []
 
-        def answered() -> bool:
-            messages = (
-                interop_message
-                for interop_message in self.interop_messages
-                if isinstance(interop_message, InteropResponse)
-            )
-            result.extend(message for message in messages if message.id == request.id)
-            return bool(result)
+        def responses() -> list[InteropResponse]:
+            messages = (item for item in self.interop_messages if isinstance(item, InteropResponse))
+            return [message for message in messages if message.id == request.id]
 
-        await self.until(answered, lambda: client.send(request))
-        return result[0]
+        await self.until(lambda: bool(responses()), lambda: client.send(request))
+        return responses()[0]
 
     # --- what a test waits for -------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 NOT_LEADER = "node is not the leader"
 NULL = {"result": None}
@@ -62,13 +62,9 @@ class FakeConductor:
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeConductor"]:
         """Listen on loopback; `url` says where."""
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/", self._handle)
-        listener = Listener(app, port)
-        await listener.start()
-        self.url = f"{listener.url}/"
-        try:
-            yield self
-        finally:
-            self.hold.set()
-            await listener.stop()
+        async with listening(app_for_every_path(self._handle), port=port) as (url,):
+            self.url = f"{url}/"
+            try:
+                yield self
+            finally:
+                self.hold.set()

@@ -15,9 +15,10 @@ from rollup_node.stages.protocol.engine_json import attributes_from_json, envelo
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.transactions import decode_transaction
-from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.model_engine import ModelEngine
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 SECRET = b"\x42" * 32
 LABELS: Mapping[str, Label] = {"latest": "latest", "safe": "safe", "finalized": "finalized"}
@@ -66,31 +67,7 @@ def transaction_json(raw: bytes) -> dict[str, Any]:
 
 def block_json(payload: ExecutionPayload) -> dict[str, Any]:
     """Return a block as eth_getBlockByNumber shows it."""
-    header = payload_header(payload)
-    names: dict[str, int | bytes | None] = {
-        "parentHash": header.parent_hash,
-        "sha3Uncles": header.uncles_hash,
-        "miner": header.miner,
-        "stateRoot": header.state_root,
-        "transactionsRoot": header.transactions_root,
-        "receiptsRoot": header.receipts_root,
-        "logsBloom": header.logs_bloom,
-        "difficulty": header.difficulty,
-        "number": header.number,
-        "gasLimit": header.gas_limit,
-        "gasUsed": header.gas_used,
-        "timestamp": header.timestamp,
-        "extraData": header.extra_data,
-        "mixHash": header.mix_hash,
-        "nonce": header.nonce,
-        "baseFeePerGas": header.base_fee,
-        "withdrawalsRoot": header.withdrawals_root,
-        "blobGasUsed": header.blob_gas_used,
-        "excessBlobGas": header.excess_blob_gas,
-        "parentBeaconBlockRoot": header.parent_beacon_root,
-        "requestsHash": header.requests_hash,
-    }
-    shown = {name: hex(v) if isinstance(v, int) else to_hex(v) for name, v in names.items() if v is not None}
+    shown = header_json(payload_header(payload))
     transactions = [transaction_json(raw) for raw in payload.transactions]
     return {**shown, "hash": to_hex(payload.block_hash), "transactions": transactions, "withdrawals": []}
 
@@ -188,15 +165,9 @@ class FakeExecutionEngine(ModelEngine):
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeExecutionEngine"]:
         """Listen on loopback; `url` says where."""
-        app = web.Application()
-        app.router.add_post("/", self.handle)
-        server = Listener(app, port)
-        await server.start()
-        self.url = f"{server.url}/"
-        try:
+        async with listening(app_for_every_path(self.handle), port=port) as (url,):
+            self.url = f"{url}/"
             yield self
-        finally:
-            await server.stop()
 
 
 class SlowEngine(FakeExecutionEngine):

@@ -51,9 +51,9 @@ from rollup_node.stages.protocol.engine_json import envelope_from_json, envelope
 from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.bench.signed_blocks import CHAIN_ID, transfer
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.devnet.conductor_control import Cluster, CommitRefused
 from tests.support.chains.chain_fixture import chain_with
@@ -108,7 +108,7 @@ class LosingEngine(FakeExecutionEngine):
 
     def get_payload(self, payload_id: bytes) -> ExecutionPayload | ErrorAnswer:
         self._sealed += 1
-        self.pool = [_transaction(self._sealed)]
+        self.pool = [transfer(self._sealed, CHAIN_ID)]
         payload = super().get_payload(payload_id)
         if isinstance(payload, ExecutionPayload):
             hashes = payload.block_hash, hash_of_block(payload), payload.parent_hash
@@ -124,25 +124,6 @@ class LosingEngine(FakeExecutionEngine):
             self.safe = self.finalized = label.block_hash
         safe = self.chain.known[self.safe].ref.number
         self.lose(max(safe, top - lost))
-
-
-def _transaction(nonce: int) -> bytes:
-    return encode_transaction(
-        Transaction(
-            kind=2,
-            chain_id=901,
-            nonce=nonce,
-            max_priority_fee=1,
-            max_fee=100,
-            gas=21_000,
-            to=b"\x05" * 20,
-            value=5,
-            data=b"",
-            y_parity=1,
-            r=3,
-            s=4,
-        )
-    )
 
 
 async def serve(record: Recorder, urls: int) -> None:

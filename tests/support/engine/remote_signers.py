@@ -15,9 +15,9 @@ from aiohttp import web
 
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from tests.support.p2p.blocks import SIGNER
 from tests.support.servers.certificates import certificate
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 VERSION = "v1.2.3"
 
@@ -76,19 +76,14 @@ class SignerServer:
     @contextlib.asynccontextmanager
     async def running(self, context: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator["SignerServer"]:
         """Serve on a port of its own, or on a given one."""
-        app = web.Application()
-        app.router.add_post("/{path:.*}", self._handle)
-        listener = Listener(app, port, context=context)
-        await listener.start()
-        self.endpoint = listener.url
-        try:
-            yield self
-        finally:
-            self.is_open.set()
-            # Without it, one of TLS stays open for an answer to its end after the loop has stopped.
-            for transport in self._transports:
-                transport.abort()
-            await listener.stop()
+        async with listening(app_for_every_path(self._handle), port=port, context=context) as (self.endpoint,):
+            try:
+                yield self
+            finally:
+                self.is_open.set()
+                # Without it, one of TLS stays open for an answer to its end after the loop has stopped.
+                for transport in self._transports:
+                    transport.abort()
 
     def config(self, **changes: Any) -> SignerConfig:
         """Return the configuration of a node that uses it without TLS."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from tests.support.processes.extra_node import LocalNetwork
+from tests.support.processes.extra_node import LocalNetwork, network_options
 from tests.support.processes.programs import Program
 from tests.support.servers.loopback import own_address
 
@@ -61,18 +61,12 @@ def words(options: Mapping[str, object]) -> list[str]:
 
 def op_node_options(net: LocalNetwork, engine: str, port: int) -> dict[str, str]:
     """Return the command line of op-node without P2P, on the network's L1 and an engine of its own."""
-    about = net.network
-    config = parse_rollup_config(Path(about["rollup"]).read_bytes()).config
+    config = parse_rollup_config(Path(net.network["rollup"]).read_bytes()).config
     interop = {"interop.dependency-set": str(net.root / "dependency-set.json")} if "lagoon" in config.fork_times else {}
     return interop | {
-        "l1": about["l1"],
-        "l1.beacon": about["beacon"],
-        "l1.http-poll-interval": "500ms",
+        **{name: str(value) for name, value in network_options(net).items()},
         "l1.epoch-poll-interval": "2s",
         "l2": engine,
-        "l2.jwt-secret": about["jwt"],
-        "rollup.config": about["rollup"],
-        "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
         "rpc.addr": own_address(),
         "rpc.port": str(port),
         "p2p.disable": "true",

@@ -19,8 +19,8 @@ from rollup_node.tools.devnet.games import (
     returned_text,
     selector,
 )
-from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.programs import call
+from tests.support.processes.sent_transactions import claim, send_to_l1
 
 ALPHABET_PRESTATE = b"\x03" + keccak256((0x60).to_bytes(32, "big"))[1:]
 """The commitment that the machine of the alphabet starts with."""

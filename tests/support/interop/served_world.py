@@ -25,6 +25,7 @@ from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import LogJson, receipt_from_json
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
 from rollup_node.tools.devnet.chain.blocks import header_json
+from tests.support.chains.fake_l1_chain import plain_header
 from tests.support.chains.logs_bloom import logs_bloom
 from tests.support.interop.values import Claim, executing_log, plain_log
 from tests.support.interop.world import Block, Logs, World
@@ -95,23 +96,15 @@ def header_of(number: int, time: int, parent: Hash, receipts: list[dict[str, Any
     bloom = 0
     for receipt in receipts:
         bloom |= int(receipt["logsBloom"], 16)
-    return Header(
-        parent_hash=parent,
-        uncles_hash=ZERO_HASH,
-        miner=bytes(20),
+    return plain_header(
+        number,
+        parent,
+        time,
         state_root=keccak256(b"state %d" % number + parent),
         transactions_root=keccak256(b"replaced" if is_replacement else b"batch"),
         receipts_root=ordered_root([receipt_from_json(receipt) for receipt in receipts]),
         logs_bloom=bloom.to_bytes(256, "big"),
-        difficulty=0,
-        number=number,
-        gas_limit=30_000_000,
         gas_used=21_000 * len(receipts),
-        timestamp=time,
-        extra_data=b"",
-        mix_hash=ZERO_HASH,
-        nonce=bytes(8),
-        base_fee=1,
         withdrawals_root=keccak256(b"messages %d" % number),
     )
 

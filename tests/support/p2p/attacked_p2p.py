@@ -16,11 +16,12 @@ from rollup_node.stages.p2p.reqresp import payload_by_number
 from tests.support.p2p.blocks import CHAIN_ID
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, chain_since, now_block
 from tests.support.p2p.process import DISCOVERY_LINE, NUMBER
-from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR, Attacked
 from tests.support.processes.attackers import Attackers
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import open_descriptors, peak_memory, reset_peak_memory
 from tests.support.processes.programs import Program
+from tests.support.timing.conditions import until
 from tests.support.timing.stopwatch import Stopwatch
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,7 +29,7 @@ MEMORY = 250 << 20
 DESCRIPTORS = 400
 BLOCK_SECONDS = 5.0
 
-BEGIN_SECONDS, SCENARIO_SECONDS = 40.0, 55.0
+BEGIN_SECONDS = 40.0
 
 
 class P2pProcess(Program):
@@ -110,72 +111,43 @@ async def attacking(attackers: Attackers, attack: str, process: P2pProcess) -> A
     await until(lambda: open_descriptors(process.pid) <= idle)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds, for as long as the scenario may take."""
-    while not condition():
-        await asyncio.sleep(0.02)
-
-
 Scenario = Callable[[P2pProcess, HonestPeer], Awaitable[None]]
 
 
-class Attacked:
-    """The process under attack with its default limits, and an honest peer that is connected.
-
-    Both are started again after a scenario that failed."""
+class AttackedP2p(Attacked[tuple[P2pProcess, HonestPeer]]):
+    """The process under attack with its default limits, and an honest peer that is connected."""
 
     def __init__(self, leftovers: Leftovers, folder: Path) -> None:
+        super().__init__()
         self._leftovers, self._folder = leftovers, folder
-        self._runner, self._stack = asyncio.Runner(), contextlib.AsyncExitStack()
-        self._running: tuple[P2pProcess, HonestPeer] | None = None
 
-    def run(self, scenario: Scenario) -> None:
-        """Run a scenario for a bounded time."""
-        self._runner.run(self._run(scenario))
-
-    async def _run(self, scenario: Scenario) -> None:
-        try:
-            async with asyncio.timeout(SCENARIO_SECONDS):
-                if self._running is None:
-                    self._running = await self._start()
-                await scenario(*self._running)
-        except BaseException:
-            self._running = None
-            await self._stack.aclose()
-            # A process that was killed leaves its sockets.
-            shutil.rmtree(self._leftovers.folder / str(NUMBER), ignore_errors=True)
-            raise
-
-    async def _start(self) -> tuple[P2pProcess, HonestPeer]:
+    async def start(self) -> tuple[P2pProcess, HonestPeer]:
+        # A process that was killed leaves its sockets.
+        shutil.rmtree(self._leftovers.folder / str(NUMBER), ignore_errors=True)
         genesis_time = chain_of_now().genesis.l2_time
         process = P2pProcess(self._leftovers, genesis_time, no_discovery=False)
-        self._stack.enter_context(process)
+        self.stack.enter_context(process)
         options = {"sequencer_key": KEY, "static": (process.address,)}
         node = P2pNode(1, chain_since(genesis_time), self._folder, **options)
-        await self._stack.enter_async_context(node.running())
+        await self.stack.enter_async_context(node.running())
         await node.wait_for_mesh()
         honest = HonestPeer(node, process)
         await honest.publish()
         return process, honest
 
-    def close(self) -> None:
-        """Stop both; the process ends in order."""
-        try:
-            if self._running is not None:
-                assert self._running[0].stop().code == 0
-        finally:
-            self._runner.run(self._stack.aclose())
-            self._runner.close()
+    async def stop(self, running: tuple[P2pProcess, HonestPeer]) -> None:
+        assert running[0].stop().code == 0
 
 
 def attack_within_bounds(
-    attacked: Attacked, attackers: Attackers, attack: str, meanwhile: Scenario | None = None
+    attacked: AttackedP2p, attackers: Attackers, attack: str, meanwhile: Scenario | None = None
 ) -> None:
     """Run an attack, during which the process must keep to its bounds and the honest peer's blocks must arrive.
 
     `meanwhile` runs when the attack is under way."""
 
-    async def scenario(process: P2pProcess, honest: HonestPeer) -> None:
+    async def scenario(running: tuple[P2pProcess, HonestPeer]) -> None:
+        process, honest = running
         log = len(process.err)
         reset_peak_memory(process.pid)
         process.peak_descriptors, honest.slowest = 0, 0.0

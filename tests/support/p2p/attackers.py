@@ -139,20 +139,24 @@ async def open_gossip(host: Host, peer: PeerId) -> Stream:
 # --- messages -------------------------------------------------------------------------------------
 
 
-async def stalled_messages(target: Target) -> None:
-    """Each peer sends all but the last byte of the largest message."""
-    incomplete = varint.encode(MAX_RPC_BYTES) + bytes(MAX_RPC_BYTES - 1)
+async def send_and_wait(target: Target, message: bytes, peers: int, effects: int | None = None) -> None:
+    """Each peer sends this on a gossip stream and nothing more, until it is dropped."""
 
     async def attempt() -> None:
         async with connected_host(target) as host:
             stream = await open_gossip(host, target.peer)
             try:
-                await stream.write(incomplete)
+                await stream.write(message)
             finally:
                 target.effect()
             await stream.read()
 
-    await by_many(target, attempt, 24, effects=12)
+    await by_many(target, attempt, peers, effects=effects)
+
+
+async def stalled_messages(target: Target) -> None:
+    """Each peer sends all but the last byte of the largest message."""
+    await send_and_wait(target, varint.encode(MAX_RPC_BYTES) + bytes(MAX_RPC_BYTES - 1), 24, effects=12)
 
 
 async def trickled_messages(target: Target) -> None:
@@ -176,18 +180,7 @@ async def trickled_messages(target: Target) -> None:
 async def completed_messages(target: Target) -> None:
     """Each peer completes a message of the largest size, an unknown field, and sends nothing more."""
     field = protobuf.bytes_field(15, bytes(MAX_RPC_BYTES - 8))
-    message = varint.encode(len(field)) + field
-
-    async def attempt() -> None:
-        async with connected_host(target) as host:
-            stream = await open_gossip(host, target.peer)
-            try:
-                await stream.write(message)
-            finally:
-                target.effect()
-            await stream.read()
-
-    await by_many(target, attempt, 24, effects=12)
+    await send_and_wait(target, varint.encode(len(field)) + field, 24, effects=12)
 
 
 async def bombs(target: Target) -> None:
@@ -198,17 +191,7 @@ async def bombs(target: Target) -> None:
         messages.append(PubsubMessage(TOPIC, data))
     bomb = encode_frame(Rpc(messages=messages))
     assert len(bomb) < MAX_RPC_BYTES + 8
-
-    async def attempt() -> None:
-        async with connected_host(target) as host:
-            stream = await open_gossip(host, target.peer)
-            try:
-                await stream.write(bomb)
-            finally:
-                target.effect()
-            await stream.read()
-
-    await by_many(target, attempt, 20)
+    await send_and_wait(target, bomb, 20)
 
 
 def huge_blocks_of_numbers() -> Callable[[int], tuple[bytes, bytes]]:
@@ -275,17 +258,22 @@ async def unread_streams(target: Target) -> None:
     await by_many(target, attempt, effects=PEERS // 2)
 
 
-async def idle_streams(target: Target) -> None:
-    """Each peer opens as many streams as it may and leaves them idle."""
+async def open_streams(target: Target, opening: Callable[[int], bytes], effects: int | None = None) -> None:
+    """Each peer opens as many streams as it may, with these bytes for the stream of a number, and leaves them."""
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
             for number in range(1, 2 * STREAMS, 2):
-                await peer.send(proposal(number, PING_PROTOCOL))
+                await peer.send(opening(number))
             target.effect()
             await peer.is_disconnected(60)
 
-    await by_many(target, attempt)
+    await by_many(target, attempt, effects=effects)
+
+
+async def idle_streams(target: Target) -> None:
+    """Each peer opens as many streams as it may and leaves them idle."""
+    await open_streams(target, lambda number: proposal(number, PING_PROTOCOL))
 
 
 async def reset_streams(target: Target) -> None:
@@ -310,14 +298,10 @@ async def unanswered_negotiations(target: Target) -> None:
     unknown = encode_line("/" + "x" * 1000)
     lines = encode_line(HEADER) + unknown * 60
 
-    async def attempt() -> None:
-        async with raw_peer(target.port, identity=new_identity()) as peer:
-            for number in range(1, 2 * STREAMS, 2):
-                await peer.send(frame(WINDOW_UPDATE, SYN, number, 0) + frame(DATA, 0, number, len(lines), lines))
-            target.effect()
-            await peer.is_disconnected(60)
+    def opening(number: int) -> bytes:
+        return frame(WINDOW_UPDATE, SYN, number, 0) + frame(DATA, 0, number, len(lines), lines)
 
-    await by_many(target, attempt, effects=PEERS // 2)
+    await open_streams(target, opening, effects=PEERS // 2)
 
 
 # --- what a peer does not read --------------------------------------------------------------------
@@ -432,7 +416,7 @@ async def malformed_messages(target: Target) -> None:
 
     async def attempt() -> None:
         async with connected_host(target) as host:
-            for number in itertools.count():
+            while True:
                 stream = await open_gossip(host, target.peer)
                 await stream.write(encode_frame(Rpc(messages=(bad_block,))))
                 await stream.write(varint.encode(10) + bytes(10))
@@ -440,7 +424,7 @@ async def malformed_messages(target: Target) -> None:
                 await request.write(os.urandom(3))
                 request.close()
                 target.effect()
-                await asyncio.sleep(0.05 + 0.0 * number)
+                await asyncio.sleep(0.05)
 
     await by_many(target, attempt, 20)
 

@@ -7,15 +7,16 @@ import msgspec
 from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.tools.bench import signed_blocks
 
-CHAIN_ID = 901
+CHAIN_ID = signed_blocks.CHAIN_ID
 GENESIS_TIME = 1_700_000_000
 BLOCK_TIME = 2
-SIGNER = LocalSigner(b"\x11" * 32)
+SIGNER = signed_blocks.SIGNER
 FORKS = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
 LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
 
@@ -23,24 +24,8 @@ LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
 def chain_config(last_fork: str = "jovian") -> RollupConfig:
     """Return a chain with the forks up to one of them at genesis."""
     forks = FORKS[: FORKS.index(last_fork) + 1]
-    genesis = Genesis(
-        BlockId(0, bytes(32)),
-        BlockId(0, bytes(32)),
-        GENESIS_TIME,
-        SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000),
-    )
-    return RollupConfig(
-        genesis=genesis,
-        block_time=BLOCK_TIME,
-        max_sequencer_drift=600,
-        seq_window_size=3600,
-        channel_timeout=300,
-        l1_chain_id=900,
-        l2_chain_id=CHAIN_ID,
-        fork_times={name: GENESIS_TIME for name in forks},
-        batch_inbox=bytes(20),
-        deposit_contract=bytes(20),
-        l1_system_config=bytes(20),
+    return msgspec.structs.replace(
+        signed_blocks.chain_config(GENESIS_TIME), fork_times=dict.fromkeys(forks, GENESIS_TIME)
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from rollup_node.stages.messages.p2p import (
     PeerRequest,
     PeerResponse,
     PeerStatus,
+    PublishRequest,
     PublishResponse,
     PublishSignedRequest,
     UnsafeBlock,
@@ -160,20 +161,20 @@ class P2pNode:
         """Publish a block as the engine process does, repeatedly; returns the error."""
         self._last += 1
         number = self._last
-        async with asyncio.timeout(15.0):
-            while number not in self.publish_errors:
-                self.engine.send(publish_request(payload, number, parent_origin))
-                await asyncio.sleep(0.05)
+        await self._repeat(publish_request(payload, number, parent_origin), lambda: number in self.publish_errors)
         return self.publish_errors[number]
 
     async def latest_above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
         """Return the latest blocks above a head, for which the engine process asks until it has them."""
         self.latest_blocks.pop(head, None)
-        async with asyncio.timeout(15.0):
-            while head not in self.latest_blocks:
-                self.engine.send(LatestBlocksRequest(head))
-                await asyncio.sleep(0.05)
+        await self._repeat(LatestBlocksRequest(head), lambda: head in self.latest_blocks)
         return self.latest_blocks[head]
+
+    async def _repeat(self, request: PublishRequest | LatestBlocksRequest, is_answered: Callable[[], bool]) -> None:
+        async with asyncio.timeout(15.0):
+            while not is_answered():
+                self.engine.send(request)
+                await asyncio.sleep(0.05)
 
     async def call(self, method: str, argument: object = "") -> Any:
         """Return an opp2p call; the result, or the error's code and text."""

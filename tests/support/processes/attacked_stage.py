@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
@@ -141,12 +141,51 @@ async def attacked_stage(
 
 
 SCENARIO_SECONDS = 58.0
+R = TypeVar("R")
 
 
-class SharedStage:
-    """One stage and its endpoint for the tests of a file, whose scenarios run one after another.
+class Attacked(Generic[R]):
+    """What the tests of a file attack in one scenario after another; whatever one ends or breaks is started again."""
 
-    Whatever a scenario ends or breaks is started again for the next."""
+    def __init__(self) -> None:
+        self._runner, self.stack = asyncio.Runner(), AsyncExitStack()
+        self._running: R | None = None
+
+    async def start(self) -> R:
+        """Start it on the stack."""
+        raise NotImplementedError
+
+    async def stop(self, running: R) -> None:
+        """Stop it in order, after the last scenario."""
+        raise NotImplementedError
+
+    def run(self, scenario: Callable[[R], Awaitable[None]]) -> None:
+        """Run a scenario for a bounded time."""
+        self._runner.run(self._run(scenario))
+
+    async def _run(self, scenario: Callable[[R], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(SCENARIO_SECONDS):
+                if self._running is None:
+                    self._running = await self.start()
+                await scenario(self._running)
+        except BaseException:
+            self._running = None
+            await self.stack.aclose()
+            raise
+
+    def close(self) -> None:
+        """End it in order."""
+        try:
+            if self._running is not None:
+                self._runner.run(self.stop(self._running))
+        finally:
+            self._runner.run(self.stack.aclose())
+            self._runner.close()
+
+
+class SharedStage(Attacked[AttackedStage]):
+    """One stage and its endpoint."""
 
     def __init__(
         self,
@@ -155,51 +194,33 @@ class SharedStage:
         constants: Mapping[str, float] | None = None,
         megabytes: int = MAX_MEGABYTES,
     ) -> None:
+        super().__init__()
         self._megabytes = megabytes
         self._role, self._config, self._constants = role, config, constants
-        self._runner, self._stack = asyncio.Runner(), AsyncExitStack()
-        self._stage: AttackedStage | None = None
         self._handler: Handler | None = None
 
     def attack(
         self, handler: Handler, scenario: Callable[[AttackedStage], Awaitable[None]], received_megabytes: int = 0
     ) -> None:
-        """Run a scenario for a bounded time; `handler` serves the stage's endpoint.
+        """Run a scenario; `handler` serves the stage's endpoint.
 
         The process must outlive it within its bounds, without what the clients in it hold of messages."""
         self._handler = handler
-        self._runner.run(self._run(scenario, self._megabytes + received_megabytes))
 
-    async def _run(self, scenario: Callable[[AttackedStage], Awaitable[None]], megabytes: int) -> None:
-        try:
-            async with asyncio.timeout(SCENARIO_SECONDS):
-                if self._stage is None:
-                    self._stage = await self._start()
-                with self._stage.within_bounds(megabytes):
-                    await scenario(self._stage)
-            self._stage.request()
-        except BaseException:
-            await self._end()
-            raise
+        async def within_bounds(stage: AttackedStage) -> None:
+            with stage.within_bounds(self._megabytes + received_megabytes):
+                await scenario(stage)
+            stage.request()
 
-    async def _start(self) -> AttackedStage:
-        (url,) = await self._stack.enter_async_context(listening(app_for_every_path(self._respond)))
-        return await self._stack.enter_async_context(attacked_stage(self._role, self._config(url), self._constants))
+        self.run(within_bounds)
+
+    async def start(self) -> AttackedStage:
+        (url,) = await self.stack.enter_async_context(listening(app_for_every_path(self._respond)))
+        return await self.stack.enter_async_context(attacked_stage(self._role, self._config(url), self._constants))
+
+    async def stop(self, running: AttackedStage) -> None:
+        assert await running.stop() == 0, running.log
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         assert self._handler is not None
         return await self._handler(request)
-
-    async def _end(self) -> None:
-        self._stage = None
-        await self._stack.aclose()
-
-    def close(self) -> None:
-        """End the process, which exits in order."""
-        stage = self._stage
-        try:
-            if stage is not None:
-                assert self._runner.run(stage.stop()) == 0, stage.log
-        finally:
-            self._runner.run(self._end())
-            self._runner.close()

@@ -1,6 +1,5 @@
 """A local network of several chains as a program under test."""
 
-import json
 import os
 import re
 import signal
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollup_node.tools.devnet.files import NetworkFiles
-from tests.support.processes.programs import WAIT_SECONDS, Devnet, call, http_get
+from tests.support.processes.programs import WAIT_SECONDS, Devnet, call, http_get, process_entries
 
 CHAINS = (901, 902)
 MESSAGES = ("--interop", "4", "--invalid", "2", "--expiry", "20")
@@ -61,10 +60,9 @@ class Chains(Devnet):
         return None if data is None else str(data["super_root"])
 
     def entry(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any] | None:
-        """Return the entry of a process of a supernode in its `processes.json`; None if it does not run now."""
-        entries = json.loads((self.root / name / "processes.json").read_text())
-        wanted = (item for item in entries if item["role"] == role and item.get("chain") in (chain, str(chain), None))
-        return next(wanted, None)
+        """Return the entry of a process of a chain or of all chains, None if it does not run now."""
+        entries = process_entries(self.root / name)
+        return entries.get(f"{role}.{chain}") or entries.get(role)
 
     def kill_role(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any]:
         """Kill a process of a supernode once it runs; its entry."""

@@ -1,6 +1,5 @@
 """A node of ours beside a local network, with an engine of its own."""
 
-import json
 import os
 import signal
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet, Program, call, call_batch, wait_for
+from tests.support.processes.programs import Devnet, Program, call, call_batch, process_entries, wait_for
 
 
 class LocalNetwork(Protocol):
@@ -20,6 +19,19 @@ class LocalNetwork(Protocol):
 
     @property
     def network(self) -> dict[str, Any]: ...
+
+
+def network_options(net: LocalNetwork) -> dict[str, object]:
+    """Return the options of a node on the network's L1 and with its chain, as op-node has them too."""
+    network = net.network
+    return {
+        "l1": network["l1"],
+        "l1.beacon": network["beacon"],
+        "l1.http-poll-interval": "500ms",
+        "l2.jwt-secret": network["jwt"],
+        "rollup.config": network["rollup"],
+        "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
+    }
 
 
 class ExtraEngine:
@@ -60,16 +72,9 @@ class ExtraNode:
     ) -> None:
         self._watch, self._root = watch, watch.folder / name
         self._root.mkdir()
-        network = net.network
         self.engine = ExtraEngine(watch, net, *engine)
-        options = {
-            "l1": network["l1"],
-            "l1.beacon": network["beacon"],
-            "l1.http-poll-interval": "500ms",
+        self._options = network_options(net) | {
             "l2": self.engine.auth,
-            "l2.jwt-secret": network["jwt"],
-            "rollup.config": network["rollup"],
-            "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
             "interop.dependency-set": str(net.root / "dependency-set.json"),
             "rpc.addr": "127.0.0.1",
             "rpc.port": 0,
@@ -84,7 +89,6 @@ class ExtraNode:
             "log.level": "debug",
             "workers": 1,
         }
-        self._options: dict[str, object] = options
         self.program = self.start(fields)
 
     def start(self, fields: Mapping[str, object] = MappingProxyType({})) -> Program:
@@ -106,28 +110,23 @@ class ExtraNode:
         """Return the number of a head in optimism_syncStatus."""
         return int(call(self.url, "optimism_syncStatus")[name]["number"])
 
-    def processes(self) -> dict[str, int]:
-        """Return the pids of its processes by role."""
-        return {role: entry["pid"] for role, entry in self._entries().items()}
-
-    def _entries(self) -> dict[str, dict[str, Any]]:
-        path = self._root / "run" / "processes.json"
-        entries = wait_for(lambda: json.loads(path.read_text()), f"{path}, which the node writes at its start")
-        return {entry["role"]: entry for entry in entries}
+    def processes(self) -> dict[str, dict[str, Any]]:
+        """Return the entries of its processes, as `process_entries` does, once it writes them."""
+        return wait_for(lambda: process_entries(self._root / "run"), "processes.json")
 
     def kill_process(self, role: str) -> None:
         """Kills one process and waits for its next life."""
-        before = self._entries()[role]
+        before = self.processes()[role]
         os.kill(before["pid"], signal.SIGKILL)
 
         def lives_again() -> bool:
-            return int(self._entries().get(role, before)["incarnation"]) > int(before["incarnation"])
+            return int(self.processes().get(role, before)["incarnation"]) > int(before["incarnation"])
 
         wait_for(lives_again, f"{role} is restarted: {self.program.out[-3000:]}")
 
     def kill(self) -> None:
         """Kills the supervisor, and so all processes at once."""
-        os.kill(self.processes()["supervisor"], signal.SIGKILL)
+        os.kill(self.processes()["supervisor"]["pid"], signal.SIGKILL)
         self.program.process.wait(30)
 
     def stop(self) -> None:

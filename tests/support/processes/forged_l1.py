@@ -3,11 +3,9 @@
 It mints on L2 what nobody has paid on L1."""
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.driver import dynamic_fee_transaction
-from rollup_node.tools.devnet.files import DEPOSITOR_KEY, L1_CHAIN_ID, PORTAL
-from rollup_node.tools.devnet.traffic import DEPOSIT_GAS, FEES, deposit_call
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call
+from tests.support.processes.sent_transactions import send_deposit
 
 WINDOW = ("--sequencing-window", "10")
 """Flags of a network on which L2 blocks with the deposits alone are derived where no batches come for ten L1 blocks."""
@@ -30,9 +28,7 @@ class ForgedL1(Program):
 
 def steal(l1: str) -> None:
     """Put a deposit to THIEF into the pool of a forged L1; nobody has paid it on another."""
-    data = deposit_call(DEPOSITOR_KEY.address, bytes.fromhex(THIEF[2:]), mint=LOOT, value=LOOT, gas=DEPOSIT_GAS)
-    raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, PORTAL, 0, data, DEPOSIT_GAS, FEES)
-    call(l1, "eth_sendRawTransaction", to_hex(raw))
+    send_deposit(l1, bytes.fromhex(THIEF[2:]), LOOT)
 
 
 def has_block(l1: str, block: dict[str, object]) -> bool:

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate
-from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.driver import dynamic_fee_transaction
 from rollup_node.tools.devnet.engine.backend import FILE_NAME, drop_last_blocks
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, TRANSFER_KEY, write_secrets
 from rollup_node.tools.devnet.ports import NodePorts, peer_options, reserved
-from rollup_node.tools.devnet.traffic import FEES, GWEI
+from rollup_node.tools.devnet.traffic import GWEI
 from tests.support.chains.local_chain import LocalChain
 from tests.support.foreign.engines import EngineListeners, start_engine
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, call, wait_for
+from tests.support.processes.programs import Program, call, process_entries, wait_for
+from tests.support.processes.sent_transactions import send
 from tests.support.servers.tcp_relay import LOOPBACK
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
@@ -63,15 +62,12 @@ class LossyNetwork:
         changes: dict[str, Any] = {flag.replace("-", "__").replace(".", "_"): text for flag, text in options.items()}
         return self._chain.node(**{**changes, "p2p_disable": None})
 
-    def _pid(self, role: str) -> int:
-        path = self._chain.files.node(SEQUENCER) / "processes.json"
-        return next(int(entry["pid"]) for entry in json.loads(path.read_text()) if entry["role"] == role)
-
     def lose(self, count: int, *roles: str) -> None:
         """Kills the sequencer's engine, which loses so many blocks that the verifier has (a foreign one what it loses),
         together with processes of its node, or with the whole `node`; then starts what is not started again by itself,
         and waits until the sequencer says that the blocks are back."""
-        pids = [self._pid(role) for role in roles if role != "node"]
+        entries = process_entries(self._chain.files.node(SEQUENCER))
+        pids = [entries[role]["pid"] for role in roles if role != "node"]
         self._engine.process.send_signal(signal.SIGKILL)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -108,12 +104,8 @@ class LossyNetwork:
     def transfer(self) -> None:
         """Send a transaction to the sequencer's engine, so that no two blocks of it are the same."""
         url = f"http://{LOOPBACK}:{self._ports[SEQUENCER].engine}"
-        nonce = int(call(url, "eth_getTransactionCount", to_hex(TRANSFER_KEY.address), "pending"), 16)
         self._transfers += 1
-        raw = dynamic_fee_transaction(
-            TRANSFER_KEY, L2_CHAIN_ID, nonce, RECEIVER_KEY.address, GWEI + self._transfers, b"", 21_000, FEES
-        )
-        call(url, "eth_sendRawTransaction", to_hex(raw))
+        send(url, TRANSFER_KEY, L2_CHAIN_ID, RECEIVER_KEY.address, b"", 21_000, GWEI + self._transfers)
 
     def advance(self, blocks: int) -> None:
         """Wait until the verifier has so many blocks more, with transactions in them."""

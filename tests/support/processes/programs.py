@@ -102,6 +102,15 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def process_entries(runtime_dir: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of `processes.json` as it is now: by role, those of a chain by `ROLE.CHAIN`, the first copy of
+    each.
+
+    The file may not exist yet, and a process that is being restarted is not in it."""
+    entries = json.loads((runtime_dir / "processes.json").read_text())
+    return {".".join(filter(None, (entry["role"], entry.get("chain")))): entry for entry in reversed(entries)}
+
+
 @dataclass(frozen=True)
 class FinishedProgram:
     """Exit code, standard output and standard error of a program that has exited."""
@@ -289,11 +298,8 @@ class Devnet(Program):
         return result
 
     def processes(self, name: str) -> dict[str, dict[str, Any]]:
-        """`processes.json` of a node by role, the first copy of each, as it is now.
-
-        The file may not exist yet, and a process that is being restarted is not in it."""
-        entries = json.loads(Path(self.node(name)["processes"]).read_text())
-        return {entry["role"]: entry for entry in reversed(entries)}
+        """Return the entries of the processes of a node, as `process_entries` does."""
+        return process_entries(Path(self.node(name)["processes"]).parent)
 
     def process_entry(self, name: str, role: str) -> dict[str, Any]:
         """Return the entry of a process in `processes.json` of a node, once it runs."""

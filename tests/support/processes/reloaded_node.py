@@ -8,7 +8,7 @@ from typing import Any
 
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from tests.support.chains.local_chain import LocalChain
-from tests.support.processes.programs import Program, call, unready_reasons, wait_for
+from tests.support.processes.programs import Program, call, process_entries, unready_reasons, wait_for
 from tests.support.servers.tcp_relay import TcpRelay
 
 
@@ -76,8 +76,7 @@ class ReloadedNode:
         return result
 
     def incarnations(self) -> dict[str, int]:
-        entries = json.loads((self.runtime / "processes.json").read_text())
-        return {entry["role"]: entry["incarnation"] for entry in entries}
+        return {role: entry["incarnation"] for role, entry in process_entries(self.runtime).items()}
 
     @property
     def late_blocks(self) -> float:

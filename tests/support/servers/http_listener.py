@@ -1,5 +1,6 @@
 """HTTP servers on free ports of the loopback interface, for tests."""
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -21,18 +22,20 @@ def json_rpc_app(methods: Methods) -> web.Application:
 
 def app_for_every_path(handler: Handler) -> web.Application:
     """Return an application that hands every request to one handler."""
-    app = web.Application()
+    app = web.Application(client_max_size=64 << 20)
     app.router.add_route("*", "/{path:.*}", handler)
     return app
 
 
 @asynccontextmanager
-async def listening(*apps: web.Application) -> AsyncIterator[tuple[str, ...]]:
-    """Serve the applications; their URLs, in the same order."""
+async def listening(
+    *apps: web.Application, port: int = 0, context: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[str, ...]]:
+    """Serve the applications, a single one perhaps on a given port; their URLs, in the same order."""
     async with AsyncExitStack() as stack:
         urls = []
         for app in apps:
-            listener = Listener(app, 0)
+            listener = Listener(app, port, context=context)
             await listener.start()
             stack.push_async_callback(listener.stop)
             urls.append(listener.url)

@@ -18,9 +18,9 @@ from rollup_node.tools.devnet.files import L2_CHAIN_ID
 from rollup_node.tools.devnet.games import ANCHOR, FACTORY, set_anchor_call
 from rollup_node.tools.witness.manifest import read_manifest
 from rollup_node.tools.witness.reader import WitnessReader, derive_witness
-from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, call, http_get, wait_for
+from tests.support.processes.sent_transactions import claim, send_to_l1
 
 
 @pytest.fixture(scope="module")

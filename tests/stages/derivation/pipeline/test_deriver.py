@@ -189,11 +189,11 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
 
 
 def _compare(output: AttributesReady, block: RecordedL2) -> None:
-    attributes, header = output.attributes, block.header
-    assert attributes.transactions == block.content.transactions
-    assert (attributes.timestamp, attributes.prev_randao) == (header.timestamp, header.mix_hash)
-    assert (attributes.fee_recipient, attributes.gas_limit) == (header.miner, header.gas_limit)
-    assert attributes.parent_beacon_root == header.parent_beacon_root
+    attributes, payload = output.attributes, block.payload
+    assert attributes.transactions == payload.transactions
+    assert (attributes.timestamp, attributes.prev_randao) == (payload.timestamp, payload.prev_randao)
+    assert (attributes.fee_recipient, attributes.gas_limit) == (payload.fee_recipient, payload.gas_limit)
+    assert attributes.parent_beacon_root == payload.parent_beacon_root
     assert output.derived_from.number == LAST_DERIVED_L1
 
 
