@@ -105,9 +105,7 @@ class _Renderer:
         return self.render(node.body, value if node.kind == "with" else dot) if value else ""
 
     def _pipeline(self, text: str, dot: Any) -> Any:
-        words = _WORD.findall(text)
-        value = self._commands(iter(words), dot)
-        return value
+        return self._commands(iter(_WORD.findall(text)), dot)
 
     def _commands(self, words: Iterator[str], dot: Any) -> Any:
         """Evaluate commands joined by `|`, up to a closing bracket or the end."""

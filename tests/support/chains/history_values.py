@@ -12,9 +12,9 @@ def state(number: int, safe: int, salt: str = "") -> State:
     )
 
 
-def row(first: int, last: int, config: str = CONFIG, salt: str = "") -> ManifestRow:
+def row(first: int, last: int, config: str = CONFIG) -> ManifestRow:
     """Return a range with two L2 blocks for each of L1."""
     blocks = 2 * (last - first + 1)
     file = TableFile(f"l2_blocks/day=2024-01-01/range-{first:012d}.jsonl", "l2_blocks", blocks, 10, "00" * 32)
-    start, end = state(first - 1, 2 * (first - 1), salt), state(last, 2 * last)
+    start, end = state(first - 1, 2 * (first - 1)), state(last, 2 * last)
     return ManifestRow(config, "v1", first, last, start, end, blocks, (file,), 1.0)

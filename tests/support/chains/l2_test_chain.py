@@ -45,11 +45,11 @@ def call_data(signature: str, *arguments: int | bytes) -> bytes:
     return keccak256(signature.encode())[:4] + b"".join(map(word, arguments))
 
 
-def call_at_head(backend: L2Backend, to: bytes, data: bytes, sender: bytes = b"\x99" * 20) -> bytes:
+def call_at_head(backend: L2Backend, to: bytes, data: bytes) -> bytes:
     """Return what a call at the head returns."""
     header = backend.chain.head.header
     context = BlockContext(9, header.timestamp, bytes(20), 30_000_000, 0, bytes(32), CHAIN_ID, lambda number: bytes(32))
-    state, request = State(backend.store, header.state_root), CallRequest(sender, to, 0, data, None)
+    state, request = State(backend.store, header.state_root), CallRequest(b"\x99" * 20, to, 0, data, None)
     result = simulate(state, backend.evm_rules(header.timestamp), context, request, 10**6)
     assert result.succeeded, result.error
     return result.output

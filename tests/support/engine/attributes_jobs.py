@@ -40,13 +40,10 @@ def derived(
     return AttributesReady(1, sequence, parent, attributes, chain.l1_ref(origin), concluding)
 
 
-def at_step(
-    chain: ChainFixture, step: AttributesStep, handler: AttributesHandler | None = None, **kind: Any
-) -> AttributesHandler:
+def at_step(chain: ChainFixture, step: AttributesStep, **kind: Any) -> AttributesHandler:
     """Return a handler with a derived block on its way, just before the call of `step`."""
-    handler = handler or started(chain, chain.genesis, chain.genesis)
-    assert handler.controller.heads is not None
-    message = derived(chain, handler.controller.heads.pending_safe, **kind)
+    handler = started(chain, chain.genesis, chain.genesis)
+    message = derived(chain, chain.genesis, **kind)
     assert handler.offer(message) is None
     if step is AttributesStep.START:
         return handler

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.status import Client
@@ -60,6 +60,7 @@ from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
 
+R = TypeVar("R", ControlResponse, OutputResponse, SafeHeadResponse)
 FIRST_PAUSE = 0.05
 """Seconds of the first back-off: no test waits for the real one."""
 
@@ -281,42 +282,34 @@ class EngineNode:
 
     async def admin(self, message: AdminRequest) -> ControlResponse:
         """Return the response to an admin call."""
-        result = await self._response(message)
-        assert isinstance(result, ControlResponse)
-        return result
+        return await self._response(message, ControlResponse)
 
     async def output(self, message: OutputRequest) -> OutputResponse:
         """Return the response to optimism_outputAtBlock."""
-        result = await self._response(message)
-        assert isinstance(result, OutputResponse)
-        return result
+        return await self._response(message, OutputResponse)
 
     async def safe_head(self, message: SafeHeadRequest) -> SafeHeadResponse:
         """Return the response to optimism_safeHeadAtL1Block."""
-        result = await self._response(message)
-        assert isinstance(result, SafeHeadResponse)
-        return result
+        return await self._response(message, SafeHeadResponse)
 
-    async def _response(self, message: RpcRequest) -> RpcResponse:
-        def responses() -> list[RpcResponse]:
-            return [response for response in self.responses if response.id == message.id]
+    async def _response(self, message: RpcRequest, kind: type[R]) -> R:
+        def responses() -> list[R]:
+            return [item for item in self.responses if isinstance(item, kind) and item.id == message.id]
 
         await self.until(lambda: bool(responses()), lambda: self.control.send(message))
         return responses()[0]
 
 
-def chain_clock(at: float = GENESIS_TIME, speed: float = 1.0) -> Callable[[], Instant]:
-    """Return a clock that shows the Unix time `at` now and runs `speed` times as fast from there.
+def chain_clock(speed: float = 1.0) -> Callable[[], Instant]:
+    """Return a clock that shows the time of genesis now and runs `speed` times as fast from there.
 
     Monotonic time is real."""
     began = time.monotonic()
-    return lambda: Instant(at + speed * (time.monotonic() - began), time.monotonic())
+    return lambda: Instant(GENESIS_TIME + speed * (time.monotonic() - began), time.monotonic())
 
 
-def follow(
-    chain: ChainFixture, engine: FakeExecutionEngine, length: int, safe: int = 0, finalized: int = 0
-) -> list[L2BlockRef]:
+def follow(chain: ChainFixture, engine: FakeExecutionEngine, length: int) -> list[L2BlockRef]:
     """Build a chain in the engine; returns genesis and its blocks."""
     refs = chain.build(length)
-    engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[finalized].hash
+    engine.head, engine.safe, engine.finalized = refs[length].hash, refs[0].hash, refs[0].hash
     return refs

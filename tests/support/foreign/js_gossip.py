@@ -23,10 +23,10 @@ class JsGossipPeer:
         self.peer = parse_peer_id(self.peer_text)
         self.address: str = js.ready["addresses"][0]
 
-    async def join(self, *topics: str, result: str = "accept") -> None:
-        """Join topics, with a validation result for all their messages."""
+    async def join(self, *topics: str) -> None:
+        """Join topics, whose messages are all accepted."""
         for topic in topics:
-            await self.js.call("validate", topic=topic, result=result)
+            await self.js.call("validate", topic=topic, result="accept")
             await self.js.call("join", topic=topic)
 
     async def dial(self, node: P2pNode) -> None:
@@ -60,11 +60,9 @@ class JsGossipPeer:
         """Its mesh and subscribers in a topic, and the scores and protocols of all its peers."""
         return dict(await self.js.call("state", topic=topic))
 
-    async def wait_for_state(
-        self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
-    ) -> None:
+    async def wait_for_state(self, topic: str, condition: Callable[[dict[str, Any]], object]) -> None:
         """Wait until `condition` holds for its state."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(15.0):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)
 

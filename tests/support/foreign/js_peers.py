@@ -153,9 +153,9 @@ class JsPeer:
             raise JsError(line["error"])
         return line["result"]
 
-    async def event(self, name: str, matches: Callable[[dict[str, Any]], bool] = bool, seconds: float = 20.0) -> Any:
+    async def event(self, name: str, matches: Callable[[dict[str, Any]], bool] = bool) -> Any:
         """Wait for the first event of that name that matches. Raises ConnectionError if the peer has ended."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(20.0):
             while True:
                 for event in self.events:
                     if event["event"] == name and matches(event):

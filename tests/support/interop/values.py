@@ -58,9 +58,9 @@ class Claim(NamedTuple):
         return log_hash(self.origin, keccak256(self.payload))
 
 
-def plain_log(payload: bytes, origin: bytes = ORIGIN) -> LogJson:
+def plain_log(payload: bytes) -> LogJson:
     """Return a log without topics."""
-    return LogJson(to_hex(origin), [], to_hex(payload))
+    return LogJson(to_hex(ORIGIN), [], to_hex(payload))
 
 
 def claim_data(claim: Claim) -> bytes:

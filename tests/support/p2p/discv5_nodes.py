@@ -124,10 +124,10 @@ class Discv5Simulation:
         self.nodes[at] = node
         return node
 
-    def add_many(self, count: int, *, first: int = 1, boot: Iterable[SimulatedNode] = ()) -> list[SimulatedNode]:
+    def add_many(self, count: int, *, boot: Iterable[SimulatedNode] = ()) -> list[SimulatedNode]:
         """Add nodes at 127.1.x.y with the bootnodes `boot`."""
         nodes = []
-        for number in range(first, first + count):
+        for number in range(1, count + 1):
             node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"))
             node.node.add_bootnodes(known.contact for known in boot)
             nodes.append(node)

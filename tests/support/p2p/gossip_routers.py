@@ -135,13 +135,10 @@ class RouterHarness:
 class GossipSimulation:
     """Many routers with links that delay and lose RPCs, in simulated time."""
 
-    def __init__(
-        self, count: int, links: int, seed: int, loss: float, delay: tuple[float, float] = (0.01, 0.1)
-    ) -> None:
+    def __init__(self, count: int, links: int, seed: int, loss: float) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
         self.loss = 0.0
-        self.delay = delay
         self.names = [number.to_bytes(4, "big") for number in range(count)]
         self.routers = {name: self._router(name, seed) for name in self.names}
         self.received_at: dict[MessageId, dict[bytes, float]] = {}
@@ -211,7 +208,7 @@ class GossipSimulation:
         for peer in router.take_ready():
             while (frame := router.next_frame(peer)) is not None:
                 if self.random.random() >= self.loss and not {name, peer} & self.disconnected:
-                    self._schedule(self.random.uniform(*self.delay), "deliver", peer, name, frame)
+                    self._schedule(self.random.uniform(0.01, 0.1), "deliver", peer, name, frame)
 
     def _schedule(self, delay: float, event: str, name: bytes, source: bytes = b"", data: bytes = b"") -> None:
         self._count += 1

@@ -50,14 +50,7 @@ class RecordingHost(Host):
 
     async def wait_for(self, kind: type[E], seconds: float = 10.0) -> E:
         """Wait for the first event of a kind."""
-        result: list[E] = []
-
-        def happened() -> bool:
-            result[:] = [event for event in self.events if isinstance(event, kind)]
-            return bool(result)
-
-        await until(happened, seconds)
-        return result[0]
+        return await until(lambda: next((event for event in self.events if isinstance(event, kind)), None), seconds)
 
 
 @contextlib.asynccontextmanager
@@ -89,9 +82,9 @@ async def echo(stream: Stream) -> None:
     await stream.write(await stream.read_all(MAX_ECHO_BYTES))
 
 
-async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
+async def echo_through(host: Host, peer: bytes, data: bytes) -> bytes:
     """Send data to a peer and returns its echo."""
-    _, stream = await host.open_stream(peer, [protocol])
+    _, stream = await host.open_stream(peer, [ECHO])
 
     async def send() -> None:
         await stream.write(data)

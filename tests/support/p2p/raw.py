@@ -64,10 +64,10 @@ class RawPeer:
             self._writer.write(raw)
             await self._writer.drain()
 
-    async def read_until(self, condition: Callable[[bytes], object], seconds: float = 30.0) -> bytes:
+    async def read_until(self, condition: Callable[[bytes], object]) -> bytes:
         """Return the decrypted bytes up to those with which the condition holds. Raises TimeoutError."""
         until = b""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(30.0):
             while not condition(until):
                 data = await self._reader.read(1 << 16)
                 assert data, f"the connection ended after {until[-200:]!r}"

@@ -48,11 +48,9 @@ class Chains(Devnet):
         """Return the number of a head; -1 while it is not told."""
         return int(self.head(chain, head, name).get("number", -1))
 
-    def wait_for_height(self, number: int, head: str = "safe_l2", name: str = "supernode") -> None:
-        """Wait until this head of all chains has at least that number."""
-        self.wait(
-            lambda: min(self.height(chain, head, name) for chain in CHAINS) >= number, f"{head} {number} of the {name}"
-        )
+    def wait_for_height(self, number: int, name: str = "supernode") -> None:
+        """Wait until the safe head of all chains has at least that number."""
+        self.wait(lambda: min(self.height(chain, name=name) for chain in CHAINS) >= number, f"block {number} of {name}")
 
     def super_root(self, timestamp: int, name: str = "supernode") -> str | None:
         """Return the super root of a time as a supernode tells it; None for one that is not verified."""
@@ -84,9 +82,9 @@ class Chains(Devnet):
         """Return what `/readyz` of a supernode says."""
         return http_get(self.supernodes[name] + "/readyz")[1]
 
-    def denials(self, name: str = "supernode") -> list[tuple[int, int, str]]:
-        """Return chain, number and the beginning of the hash of all blocks that a supernode has denied so far."""
-        return [(int(chain), int(number), block) for chain, number, block in _DENIAL.findall(self.log(name))]
+    def denials(self) -> list[tuple[int, int, str]]:
+        """Return chain, number and the beginning of the hash of all blocks that the supernode has denied so far."""
+        return [(int(chain), int(number), block) for chain, number, block in _DENIAL.findall(self.log("supernode"))]
 
     def finish(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """Stop the network in order; its result, in which all roots are equal."""

@@ -54,9 +54,9 @@ class Leftovers:
         temporary = [str(path) for path in self.temporary.iterdir()]
         return [*self.processes(), *self.sockets(), *memory, *temporary]
 
-    def wait_until_gone(self, seconds: float = 20.0) -> list[str]:
-        """Wait until nothing is left; what is still there after that time."""
-        deadline = time.monotonic() + seconds
+    def wait_until_gone(self) -> list[str]:
+        """Wait until nothing is left; what is still there after a time."""
+        deadline = time.monotonic() + 20.0
         while (left := self.all()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return left

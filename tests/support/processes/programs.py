@@ -43,13 +43,13 @@ def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
     return response["result"]
 
 
-def call_batch(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
+def call_batch(url: str, *calls: tuple[Any, ...]) -> list[Any]:
     """Return the results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
     batch = [
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         for number, (method, *params) in enumerate(calls)
     ]
-    results = {response["id"]: response["result"] for response in _post(url, batch, seconds)}
+    results = {response["id"]: response["result"] for response in _post(url, batch, 30.0)}
     return [results[number] for number in range(len(calls))]
 
 
@@ -337,10 +337,10 @@ class Devnet(Program):
         """Wait until a node's safe head has at least that number."""
         self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}", seconds)
 
-    def wait_for_first_safe(self, seconds: float = WAIT_SECONDS) -> None:
+    def wait_for_first_safe(self) -> None:
         """Wait until all nodes have a safe block after genesis."""
         for name in self.nodes:
-            self.wait_for_safe(1, name, seconds)
+            self.wait_for_safe(1, name)
 
     def is_ready(self, name: str) -> bool:
         """Whether a node is ready, by `/readyz`."""

@@ -150,10 +150,10 @@ class RpcHarness(ServedStage):
                     return list(orjson.loads(body)["reasons"])
                 await asyncio.sleep(0.02)
 
-    async def until_ready(self, head: L2BlockRef = L2) -> None:
+    async def until_ready(self) -> None:
         """Publish the states of a node that works, and waits until `/readyz` shows it."""
         self.status["l1"].set(L1Heads(L1, L1, L1))
-        self.status["engine"].set(EngineStatus(1, head, head, head, head, head, True, True))
+        self.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
         if self.config.derives:
             self.status["derivation"].set(DerivationStatus(1, L1, True))
         for status in self.status.values():

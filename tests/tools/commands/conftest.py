@@ -9,8 +9,9 @@ import pytest
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.history import range_task
 from rollup_node.tools.recorded.recording import Recording
+from rollup_node.tools.recorded.server import serving
 from tests.support.processes.forked_programs import COMMANDS, ForkedProgram
-from tests.support.servers.recorded_server import recorded_server
+from tests.support.servers.threads import in_thread
 
 
 @pytest.fixture
@@ -37,5 +38,5 @@ def ranges_are_forked(fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture(scope="module")
 def recorded(recording: Recording) -> Iterator[str]:
     """Yield the URL of a server of the recording as it is."""
-    with recorded_server(recording) as url:
+    with in_thread(serving(recording, 0, blobs_endpoint=True)) as url:
         yield url

@@ -12,10 +12,11 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.recorded.recording import Recording
+from rollup_node.tools.recorded.server import serving
 from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
-from tests.support.servers.recorded_server import recorded_server
+from tests.support.servers.threads import in_thread
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
@@ -88,7 +89,7 @@ def damaged(recording: Recording, number: int) -> Recording:
 
 
 def test_unavailable_data_end_the_command_with_one_line(leftovers: Leftovers, recording: Recording) -> None:
-    with recorded_server(damaged(recording, FIRST)) as url:
+    with in_thread(serving(damaged(recording, FIRST), 0, blobs_endpoint=True)) as url:
         ended = start(leftovers, url, FIRST, FIRST, "--timeout", "3s").wait_for_exit(END_SECONDS)
     *log, line = ended.err.splitlines()
     place = f"L1-BLOCK: L1 block {FIRST}: {url.removeprefix('http://')}"
