@@ -122,7 +122,7 @@ class Sequencer:
             return f"no prestate, cannot determine if sequencer start at {to_hex(head)} is safe"
         unsafe = self.heads.unsafe
         if unsafe.hash != head:
-            return f"block hash does not match: head {to_hex(unsafe.hash)}:{unsafe.number}, received {to_hex(head)}"
+            return f"block hash does not match: head {engine_api.show_block(unsafe)}, received {to_hex(head)}"
         return None
 
     def start(self, head: Hash, now: float) -> str | None:

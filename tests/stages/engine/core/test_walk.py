@@ -25,7 +25,7 @@ from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayl
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads
 from rollup_node.stages.engine.calls.stimulus_log import SIZE
-from rollup_node.stages.engine.core.inbox import AdminRequest
+from rollup_node.stages.engine.core.engine_core import AdminRequest
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
@@ -493,7 +493,7 @@ class RecordingWalk(Walk):
     records = True
 
 
-@pytest.mark.parametrize(("walk", "examples"), [(Walk, 30), (RecordingWalk, 15)])
+@pytest.mark.parametrize(("walk", "examples"), [(Walk, 20), (RecordingWalk, 10)])
 def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on(walk: type[Walk], examples: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(walk, settings=limits)
