@@ -54,6 +54,7 @@ def sealed(chain: ChainFixture) -> ExecutionPayload:
     return chain.payloads[chain.build(1)[1].hash]
 
 
+@pytest.mark.option("conductor.rpc", by="url")
 async def test_the_two_calls_have_the_forms_of_the_conductor(chain: ChainFixture) -> None:
     payload = sealed(chain)
     assert payload.parent_beacon_root is not None
@@ -102,6 +103,7 @@ async def test_a_failure_is_tried_twice_and_names_the_conductor(answer: Any, tex
         assert await client.ask(GetLeader()) is True, "the second attempt counts"
 
 
+@pytest.mark.option("conductor.rpc-timeout", by="timeout")
 async def test_a_hanging_conductor_costs_one_timeout_with_all_attempts() -> None:
     async with FakeConductor().serving() as conductor, client_of(conductor.url, 0.3) as client:
         conductor.hold.clear()
@@ -246,6 +248,7 @@ async def test_other_answers() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - large < 200 << 10 and large - before < 200 << 10
 
 
+@pytest.mark.option("l2.follow.source.rpc-timeout", by="timeout")
 async def test_a_slow_node() -> None:
     async def handler(_: web.Request) -> web.Response:
         await asyncio.sleep(20)
