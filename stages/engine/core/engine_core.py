@@ -174,11 +174,6 @@ class EngineCore:
         return self._state.controller.heads
 
     @property
-    def open_calls(self) -> tuple[PendingCall, ...]:
-        """The calls that are not answered yet."""
-        return tuple(pending for pending, _ in self._open.values())
-
-    @property
     def reset_count(self) -> int:
         """How many resets there were."""
         return self._state.reset_count

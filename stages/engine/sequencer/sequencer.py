@@ -80,8 +80,8 @@ class SequencedBlock(Action, frozen=True):
     seconds: float
 
 
-class BuildDropped(msgspec.Struct, frozen=True):
-    """The block in progress was dropped [SEQ5]."""
+class BuildDropped(Action, frozen=True):
+    """Report that the block in progress was dropped [SEQ5]."""
 
     reason: str
 
@@ -130,9 +130,7 @@ class Sequencer:
         error = self.start_error(head)
         if error is not None:
             return error
-        self.active, self.stopping, self.problem = True, False, None
-        self._drop()
-        self.due = now
+        self.active, self.stopping, self.problem, self.due = True, False, None, now
         return None
 
     def stop_error(self) -> str | None:

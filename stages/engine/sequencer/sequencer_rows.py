@@ -106,7 +106,7 @@ class SequencerRow(HeadRow):
         if fetched and sequencer.sealed is not None and not sequencer.conducted:
             self.publish_block(sequencer.sealed)
         if isinstance(event, BuildDropped):
-            core.do(actions.Count("sequencing_errors"))
+            core.do(event)
         elif isinstance(event, SequencedBlock):
             core.controller.advance(event.block.ref)
             self.last_sequenced = event.block.ref.hash

@@ -413,7 +413,7 @@ def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
     assert len(harness.done(act.SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
 
 
-@pytest.mark.option("sequencer.stopped")
+@pytest.mark.option("sequencer.enabled", "sequencer.stopped")
 def test_starting_and_stopping_the_sequencer(chain: ChainFixture) -> None:
     harness = started(chain, sequencer_enabled=True, sequencer_stopped=True)
     assert harness.status.sequencer_active is False

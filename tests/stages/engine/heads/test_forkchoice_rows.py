@@ -6,7 +6,7 @@ import pytest
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
-from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -218,7 +218,7 @@ def test_a_payload_that_never_comes_is_built_again(unreadable: bool) -> None:
     """[ENG21, SEQ6] For the sequencer; one failure without an answer is not the end of the build."""
     harness = sequencing()
     fetched: list[api.GetPayload] = []
-    while not harness.done(act.Count):
+    while not harness.done(BuildDropped):
         for pending in harness.step():
             if isinstance(pending.call, api.GetPayload):
                 fetched.append(pending.call)

@@ -27,7 +27,7 @@ from rollup_node.stages.engine.process.action_handler import (
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
@@ -120,7 +120,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
     result = AttributesResult(1, 1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
     return [
         act.LogLine("info", "a line", Code.RESET, {"block": ref}),
-        act.Count("sequencing_errors"),
+        BuildDropped("the engine lost it"),
         act.Observe("sequencer_sealing_seconds", 0.25),
         act.Lasts("EL sync", Code.EL_SYNC_STALLED, "no new block", {"block": 5}),
         act.Ends("EL sync", "blocks again", {"block": 6}),
@@ -209,7 +209,7 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-1.0"}') == 0
     assert handled.metric("sequencer_sealing_total") == handled.metric("sequencer_building_diff_total") == 1
     assert handled.metric('transactions_sequenced_total{type="deposits"}') == 1
-    handled.handler.perform([of_kind(actions, act.Observe), of_kind(actions, act.Count)])
+    handled.handler.perform([of_kind(actions, act.Observe), of_kind(actions, BuildDropped)])
     assert handled.metric("sequencer_sealing_seconds_sum") == 0.25
     assert handled.metric("sequencing_errors_total") == 1
     assert handled.line(of_kind(actions, act.AttributesProcessed)).startswith("DEBUG derived block is safe")

@@ -132,33 +132,6 @@ async def test_reads_of_other_processes(chain: ChainFixture, engine: FakeExecuti
         await node.until(lambda: node.peer_payloads == [PayloadResponse(7, payload, None)])
 
 
-@pytest.mark.option("sequencer.enabled")
-async def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
-    engine, clock = sequencing_engine(), chain_clock(speed=5)
-    user = engine.chain.user
-    engine.pool = [user]
-    async with run_on(engine)(clock=clock, sequencer_enabled=True, sequencer_l1_confs=0) as node:
-        await node.until(lambda: node.status is not None and node.status.sequencer_active)
-        await node.until(lambda: len(engine.canonical()) >= 3)
-        assert user in engine.canonical()[2].transactions
-        stopped = await node.admin(control.StopSequencerRequest(1))
-        assert stopped.error is None
-        assert stopped.head == engine.head
-        assert await node.admin(control.StopSequencerRequest(1)) == stopped, "a repeated request gets the same response"
-        assert (await node.admin(control.StopSequencerRequest(2))).error == "sequencer not running"
-        height, stopped_at = len(engine.canonical()), clock().unix
-        await node.until(lambda: clock().unix > stopped_at + 3)
-        assert len(engine.canonical()) == height, "three block times later there is no other block"
-        wrong = await node.admin(control.StartSequencerRequest(3, bytes(32)))
-        assert wrong.error is not None and wrong.error.startswith("block hash does not match: head 0x")
-        assert (await node.admin(control.StartSequencerRequest(4, engine.head))).error is None
-        assert (await node.admin(control.StartSequencerRequest(5, engine.head))).error == "sequencer already running"
-        await node.until(lambda: len(engine.canonical()) >= height + 2)
-        times = [payload.timestamp for _, payload in sorted(engine.canonical().items())]
-        assert times == list(range(1_001, 1_001 + len(times)))
-        assert b"transactions_sequenced_total" in node.meter.text()
-
-
 async def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn) -> None:
     """[SEQ28] It is published already. No other block is sequenced."""
     engine, clock = sequencing_engine(), chain_clock()
