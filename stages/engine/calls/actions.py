@@ -33,12 +33,6 @@ class LogLine(Action, frozen=True):
     fields: Fields = {}
 
 
-class Count(Action, frozen=True):
-    """Add one to a counter."""
-
-    metric: str
-
-
 class Observe(Action, frozen=True):
     """Add a value to a histogram."""
 

@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR, For
 from rollup_node.stages.protocol.forks.table import disputed_fork
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 Label = Literal["finalized", "safe", "latest"]
 BlockName = int | Label | Hash
@@ -24,6 +24,11 @@ BlockName = int | Label | Hash
 def show_name(name: BlockName) -> str:
     """Return a block's name for people: a number, a label, or a hash in hex."""
     return to_hex(name) if isinstance(name, bytes) else str(name)
+
+
+def show_block(block: BlockId | L2BlockRef) -> str:
+    """Format a block as op-node's errors do."""
+    return f"{to_hex(block.hash)}:{block.number}"
 
 
 class GetBlock(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlockRow
 from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.control import OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -319,7 +319,7 @@ class CoreState(CoreContext):
             self.el_sync_row.finish(heads, now)
             resets, self.sequencer.resets = self.sequencer.resets, []
             for peer, number in resets:
-                self.do(actions.SendToRpc(peer, ControlResponse(number, None, None)))
+                self.respond(peer, number, None)
             self.do(actions.ShowProblem("start", None))
         self.recover_drive()
 

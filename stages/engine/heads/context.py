@@ -16,11 +16,12 @@ from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
 from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol.errors import StageError, TemporaryError
 from rollup_node.stages.protocol.pacing import backoff
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
 FIRST_SECONDS = 1.0
 MAX_SECONDS = 10.0
@@ -45,10 +46,7 @@ class TaskBackoff:
     def reset(self, task: str, now: float) -> float:
         """Note a reset; the seconds until the task may go on, 0 unless it has failed before."""
         failures = self._failures.get(task, 0)
-        self._failures[task] = failures + 1
-        seconds = self._pause(failures - 1) if failures else 0.0
-        self._retry_at[task] = now + seconds
-        return seconds
+        return self.fail(task, now, self._pause(failures - 1) if failures else 0.0)
 
     def recover(self, task: str) -> int:
         """Note that the task works; returns how often it failed before, 0 if it did not."""
@@ -108,6 +106,10 @@ class CoreContext(ABC):
     def do(self, action: actions.Action) -> None:
         """Add an action for the process."""
         self.actions.append(action)
+
+    def respond(self, peer: ProcessId, number: int, error: str | None, head: Hash | None = None) -> None:
+        """Answer an admin call of the rpc process."""
+        self.do(actions.SendToRpc(peer, ControlResponse(number, error, head)))
 
     def write(self, level: actions.LogLevel, text: str, code: Code | None = None, /, **fields: FieldValue) -> None:
         """Have a line written to the log."""

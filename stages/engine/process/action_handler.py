@@ -17,7 +17,7 @@ from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
 from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQUENCER_WAITS
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.files.private_files import replace_private_file
@@ -87,7 +87,6 @@ class ActionHandler:
             act.RequestL1Blocks: lambda action: self._l1.request(action.first, action.count),
             act.PublishStatus: lambda action: self._status.publish(action.status),
             act.LogLine: self._log,
-            act.Count: lambda action: self._meter.count(action.metric),
             act.Observe: lambda action: self._meter.observe(action.metric, action.value),
             act.Lasts: lambda action: self._lasting[action.name].report(action.code, action.text, **action.fields),
             act.Ends: lambda action: self._lasting[action.name].end(action.text, **action.fields),
@@ -102,6 +101,7 @@ class ActionHandler:
             act.UnsafeBlockReceived: self._unsafe_block_received,
             act.UnsafeQueueChanged: self._unsafe_queue_changed,
             SequencedBlock: self._block_sequenced,
+            BuildDropped: lambda _: self._meter.count("sequencing_errors"),
             FollowSourceRead: self._follow_source_read,
         }
 

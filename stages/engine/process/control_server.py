@@ -5,8 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import RpcRequest
+from rollup_node.stages.engine.core.engine_core import EngineCore, RpcRequest
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.io.log.logger import get_logger

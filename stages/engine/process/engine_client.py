@@ -233,8 +233,7 @@ class EngineClient:
         try:
             result = await self._rpc.batch(calls, shape)
         except EndpointError as error:
-            self.record.failed(error, len(calls))
-            raise TemporaryError(f"execution engine {error}", code_of(error)) from None
+            raise self._failed(error, len(calls)) from None
         except RpcFailure as failure:
             self.record.failed(failure, len(calls))
             raise self._error(failure) from None
@@ -286,8 +285,8 @@ class EngineClient:
         except EndpointError as error:
             raise self._failed(error) from None
 
-    def _failed(self, error: EndpointError) -> TemporaryError:
-        self.record.failed(error)
+    def _failed(self, error: EndpointError, calls: int = 1) -> TemporaryError:
+        self.record.failed(error, calls)
         return TemporaryError(f"execution engine {error}", code_of(error))
 
     async def _result(self, shape: Any, method: str, *params: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
+from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef, show_block
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.heads import interop as decisions
@@ -225,10 +225,10 @@ class InteropServer:
         if not isinstance(tip, types.L2BlockRef):
             raise InteropError(f"failed to get previous unsafe block: {tip or 'not found'}")
         if unsafe.l1_origin.number + MAX_REORG_LOOKBACKS * sync_lookback(self._rollup) < tip.l1_origin.number:
-            shown = f"L2 block {_show(unsafe.id)}, but too deep compared to previous unsafe block {_show(tip.id)}"
+            shown = f"L2 block {show_block(unsafe)}, but too deep compared to previous unsafe block {show_block(tip)}"
             raise InteropError(f"reorg is too deep: traversed back to {shown}")
         if not self._interop.is_active(unsafe.timestamp):
-            shown = f"proposed local-unsafe block {_show(unsafe.id)} found to be reorged to"
+            shown = f"proposed local-unsafe block {show_block(unsafe)} found to be reorged to"
             raise InteropError(f"{shown} is not interop-enabled")
 
     # --- reads -----------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class InteropServer:
         number = self._number_at(request.number)
         if number > 0:
             ref = await self._ref(number)
-            replaced = replaced_output(await self._payload(ref.hash, f"failed to fetch block ({_show(ref.id)})"))
+            replaced = replaced_output(await self._payload(ref.hash, f"failed to fetch block ({show_block(ref)})"))
             if replaced is not None:
                 return output_object(*replaced)
         return await self._output_at(number)
@@ -329,10 +329,6 @@ class InteropServer:
 
 def _size(response: InteropResponse) -> int:
     return RESPONSE_BYTES + len(response.result) + len(response.error or "") + len(response.data or b"")
-
-
-def _show(block: types.BlockId) -> str:
-    return f"{to_hex(block.hash)}:{block.number}"
 
 
 def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:

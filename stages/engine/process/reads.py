@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rollup_node.stages.engine.calls.engine_api import show_block
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
@@ -10,7 +11,6 @@ from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, output_root
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, ZERO_HASH, Hash, L2BlockContent, L2BlockRef
 
@@ -101,8 +101,7 @@ class Reader:
         try:
             return await self._client.storage_root(L2_TO_L1_MESSAGE_PASSER, payload)
         except TemporaryError as error:
-            text = f"{texts.output}{to_hex(ref.hash)}:{ref.number}"
-            raise OutputError(f"{text}: {error}") from None
+            raise OutputError(f"{texts.output}{show_block(ref)}: {error}") from None
 
 
 def _no_output(request: OutputRequest, error: str | None, status: EngineStatus | None) -> OutputResponse:

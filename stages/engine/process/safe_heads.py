@@ -201,10 +201,7 @@ class SafeHeadDatabase:
 
     async def write(self, write: safe_head_entries.SafeHeadWrite) -> bool:
         """Make a change; it is on disk when this returns True. Raises TemporaryError when the file fails."""
-        try:
-            ended_at = await self._run(lambda store: store.write(write))
-        except StoreError as error:
-            raise TemporaryError(str(error), Code.SAFEDB) from None
+        ended_at = await self._call(lambda store: store.write(write))
         if ended_at is not None and isinstance(write, safe_head_entries.ResetSafeHeads):
             what = "has a gap" if write.supervised else "is cleared"
             log.warn(
@@ -218,10 +215,7 @@ class SafeHeadDatabase:
 
     async def find(self, wanted: safe_head_entries.FindSafeHeads) -> safe_head_entries.FoundSafeHeads:
         """Return the entries at which derivation may resume. Raises TemporaryError when the file fails."""
-        try:
-            return await self._run(lambda store: store.find(wanted))
-        except StoreError as error:
-            raise TemporaryError(str(error), Code.SAFEDB) from None
+        return await self._call(lambda store: store.find(wanted))
 
     async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
         """optimism_safeHeadAtL1Block [RPC35]."""
@@ -255,6 +249,12 @@ class SafeHeadDatabase:
         closing = self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
         await asyncio.wait((asyncio.wrap_future(closing),), timeout=seconds)
+
+    async def _call(self, use: Callable[[SafeHeadStore], T]) -> T:
+        try:
+            return await self._run(use)
+        except StoreError as error:
+            raise TemporaryError(str(error), Code.SAFEDB) from None
 
     async def _run(self, use: Callable[[SafeHeadStore], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: use(self._open()))

@@ -16,8 +16,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     SafeHeadEntry,
 )
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import Notification, PeerRequest
+from rollup_node.stages.engine.core.engine_core import EngineCore, Notification, PeerRequest
 from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler

@@ -15,6 +15,7 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import SendToRpc
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import show_block
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
@@ -94,7 +95,7 @@ class BuildApiRow(HeadRow):
         except BlockError as error:
             return engine_api.BuildError(SERVER_ERROR, f"invalid payload: {error}")
         if ref.number < heads.finalized.number:
-            shown = f"unsafe head {_show(ref.id)} is behind finalized head {_show(heads.finalized.id)}"
+            shown = f"unsafe head {show_block(ref)} is behind finalized head {show_block(heads.finalized)}"
             text = f"failed to update engine forkchoice: invalid forkchoice state, {shown}"
             return engine_api.BuildError(SERVER_ERROR, text)
         self._committed = ref
@@ -128,7 +129,9 @@ class BuildApiRow(HeadRow):
             reason = answer.message if isinstance(answer, engine_api.ErrorAnswer) else answer.text
         inner = f"failed to determine block-hash of hash {to_hex(parent.hash)}, could not get payload: {reason}"
         self._respond(
-            engine_api.BuildError(SERVER_ERROR, f"failed to retrieve parent block {_show(parent)} from engine: {inner}")
+            engine_api.BuildError(
+                SERVER_ERROR, f"failed to retrieve parent block {show_block(parent)} from engine: {inner}"
+            )
         )
 
     def _opened(self, call: engine_api.ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
@@ -181,8 +184,3 @@ class BuildApiRow(HeadRow):
         self._begin()
         text, code = (None, 0) if error is None else (error.text, error.code)
         self._core.do(SendToRpc(peer, BuildResponse(request.id, text, code, payload_id, payload)))
-
-
-def _show(block: BlockId) -> str:
-    """Format a block as op-node's errors do."""
-    return f"{to_hex(block.hash)}:{block.number}"

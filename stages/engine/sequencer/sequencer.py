@@ -80,8 +80,8 @@ class SequencedBlock(Action, frozen=True):
     seconds: float
 
 
-class BuildDropped(msgspec.Struct, frozen=True):
-    """The block in progress was dropped [SEQ5]."""
+class BuildDropped(Action, frozen=True):
+    """Report that the block in progress was dropped [SEQ5]."""
 
     reason: str
 
@@ -122,7 +122,7 @@ class Sequencer:
             return f"no prestate, cannot determine if sequencer start at {to_hex(head)} is safe"
         unsafe = self.heads.unsafe
         if unsafe.hash != head:
-            return f"block hash does not match: head {to_hex(unsafe.hash)}:{unsafe.number}, received {to_hex(head)}"
+            return f"block hash does not match: head {engine_api.show_block(unsafe)}, received {to_hex(head)}"
         return None
 
     def start(self, head: Hash, now: float) -> str | None:
@@ -130,9 +130,7 @@ class Sequencer:
         error = self.start_error(head)
         if error is not None:
             return error
-        self.active, self.stopping, self.problem = True, False, None
-        self._drop()
-        self.due = now
+        self.active, self.stopping, self.problem, self.due = True, False, None, now
         return None
 
     def stop_error(self) -> str | None:

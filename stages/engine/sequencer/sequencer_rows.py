@@ -39,7 +39,6 @@ from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlockRow
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
-    ControlResponse,
     OverrideLeaderRequest,
     StartSequencerRequest,
     StopSequencerRequest,
@@ -107,7 +106,7 @@ class SequencerRow(HeadRow):
         if fetched and sequencer.sealed is not None and not sequencer.conducted:
             self.publish_block(sequencer.sealed)
         if isinstance(event, BuildDropped):
-            core.do(actions.Count("sequencing_errors"))
+            core.do(event)
         elif isinstance(event, SequencedBlock):
             core.controller.advance(event.block.ref)
             self.last_sequenced = event.block.ref.hash
@@ -173,7 +172,7 @@ class SequencerRow(HeadRow):
             core.do(actions.Ends(CONDITION, "the sequencer is to build no blocks any more"))
             core.write("info", "sequencer stopped", head=head)
         for peer, number in stops:
-            core.do(actions.SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
+            core.respond(peer, number, None, ZERO_HASH if head is None else head.hash)
 
 
 class CommitRow(Row):
@@ -240,7 +239,7 @@ class LeaderRow(Row):
             row.answer_stops()
             core.write("info", "sequencer started", head=heads.unsafe)
             core.publish(now)
-        self._respond(key, error)
+        self._core.respond(*key, error)
 
     def _stop(self, key: AdminKey, now: Instant) -> None:
         row = self._row
@@ -249,7 +248,7 @@ class LeaderRow(Row):
         if not self._sequencer.stopping:
             error = self._sequencer.stop()
             if error is not None:
-                self._respond(key, error)
+                self._core.respond(*key, error)
                 return
             self.ask_at = 0.0
             self._core.publish(now)
@@ -259,7 +258,7 @@ class LeaderRow(Row):
     def _override(self, key: AdminKey, now: Instant) -> None:
         row, sequencer = self._row, self._sequencer
         if not sequencer.enabled:
-            self._respond(key, NOT_ENABLED)
+            self._core.respond(*key, NOT_ENABLED)
             return
         if sequencer.conducted:
             text = "leader overridden, blocks are not committed to the conductor"
@@ -271,11 +270,7 @@ class LeaderRow(Row):
             self._asked, self._waiting = {}, {}
             for start, head in starts.items():
                 self._start(start, head, now)
-        self._respond(key, None)
-
-    def _respond(self, key: AdminKey, error: str | None) -> None:
-        peer, number = key
-        self._core.do(actions.SendToRpc(peer, ControlResponse(number, error, None)))
+        self._core.respond(*key, None)
 
     @property
     def _stop_waits(self) -> bool:
@@ -302,7 +297,7 @@ class LeaderRow(Row):
         failure = answer.text if isinstance(answer, Unavailable) else None
         error = NOT_LEADER if failure is None else f"sequencer leader check failed: {failure}"
         for key in asked:
-            self._respond(key, error)
+            self._core.respond(*key, error)
         if self._stop_waits:
             reason = failure or "this node is not the leader"
             self._core.write("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, reason=reason)

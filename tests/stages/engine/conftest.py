@@ -29,12 +29,6 @@ def chain(rollup: RollupConfig) -> ChainFixture:
     return ChainFixture(rollup)
 
 
-@pytest.fixture(scope="session")
-def lasting_chain() -> ChainFixture:
-    """One chain for the many examples of a property; L1 as fast as L2."""
-    return ChainFixture(make_rollup(), l1_step=2)
-
-
 @pytest.fixture
 def chain_before_holocene() -> ChainFixture:
     """Return a chain on which invalid payloads are dropped, not replaced."""

@@ -66,7 +66,7 @@ def test_derivation_may_die_and_start_again_meanwhile() -> None:
     assert harness.start is not None and harness.start.reset > first
     harness.derive_block()
     repeat(harness, BatchParent(2, refs[2].hash))
-    assert hold(harness).confirmed
+    assert hold(harness).confirmed and "a later batch on L1" in str(hold(harness).problem)
     assert [action.confirmed for action in harness.done(UpgradeDiffers)][-1]
     assert len(chosen(harness)) == 1
 

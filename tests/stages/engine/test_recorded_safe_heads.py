@@ -3,7 +3,7 @@
 from rollup_node.stages.engine.calls.actions import SendToDerivation, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
-from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads, SafeHeadEntry
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages.engine import AttributesResult
@@ -25,17 +25,6 @@ def until_written(harness: CoreHarness) -> PendingCall:
                 return pending
             harness.answer(pending)
     raise AssertionError("nothing is written")
-
-
-def test_a_start_is_sent_once_the_safe_heads_are_reset(chain: ChainFixture) -> None:
-    """[SDB7, SDB8]"""
-    harness = CoreHarness(chain, safedb_path="safe")
-    pending = until_written(harness)
-    assert pending.call == ResetSafeHeads(chain.genesis, chain.l1_ref(0).id), "the start is the L2 genesis"
-    harness.derive()
-    assert harness.start is None and harness.status.safe == chain.genesis
-    harness.answer(pending)
-    assert harness.start is not None
 
 
 def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFixture) -> None:
@@ -140,17 +129,6 @@ def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixtur
     assert harness.start is not None and harness.start.safe_head.number == 1
     harness.run_until_idle()
     assert isinstance(until_written(harness).call, SafeHeadEntry)
-
-
-def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
-    """[SDB1]"""
-    harness = started(chain)
-    harness.derive()
-    works = set()
-    while calls := harness.step():
-        works |= {pending.purpose for pending in calls}
-        harness.answer(harness.open[0])
-    assert harness.waiting is None and CallPurpose.SAFE_HEAD_WRITE not in works
 
 
 def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(chain: ChainFixture) -> None:

@@ -29,8 +29,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     SafeHeadEntry,
 )
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import PeerRequest
+from rollup_node.stages.engine.core.engine_core import EngineCore, PeerRequest
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.messages.codes import Code

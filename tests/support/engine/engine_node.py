@@ -12,7 +12,7 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.status import Client
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.inbox import AdminRequest, RpcRequest
+from rollup_node.stages.engine.core.engine_core import AdminRequest, RpcRequest
 from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present

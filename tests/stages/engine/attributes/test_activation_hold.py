@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade, other_upgrade
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade, other_upgrade
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetBlock
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, BatchParent
@@ -132,41 +132,6 @@ def test_a_fork_whose_bundle_cannot_be_chosen_is_not_waited_for() -> None:
 
 
 # --- what L1 says --------------------------------------------------------------------------------------------------
-
-
-def hold() -> ActivationHold:
-    result = seen(BLOCK)
-    assert result is not None
-    return ActivationHold(result)
-
-
-def test_a_later_batch_confirms_the_block_after_another_look() -> None:
-    waits = hold()
-    assert waits.due(5) is None
-    waits.add((BatchParent(0, b"\x01" * 20), BatchParent(3, b"\x03" * 20), BatchParent(9, b"\x09" * 20)))
-    assert waits.look_again and waits.due(2) is None and waits.due(5) == 3
-    waits.compare(3, b"\x03" * 32)
-    assert not waits.confirmed and waits.due(9) is None
-    waits.seen_again()
-    assert waits.confirmed and not waits.contradicted(9) and "L1" in waits.problem.text
-
-
-def test_a_batch_on_another_branch_decides_nothing() -> None:
-    waits = hold()
-    waits.add((BatchParent(3, b"\x03" * 20), BatchParent(4, b"\x04" * 32)))
-    waits.compare(3, b"\x05" * 32)
-    waits.compare(4, None)
-    waits.seen_again()
-    assert not waits.confirmed and not waits.contradicted(9) and waits.due(9) is None
-
-
-@pytest.mark.parametrize("size", [20, 32])
-def test_another_block_of_that_height_contradicts(size: int) -> None:
-    waits = hold()
-    waits.add((BatchParent(1, b"\x03" * size),))
-    assert waits.due(1) is None and waits.contradicted(1)
-    waits.seen_again()
-    assert not waits.confirmed
 
 
 # --- in the handler ------------------------------------------------------------------------------------------------

@@ -10,13 +10,10 @@ from hypothesis import strategies as st
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.attributes.attributes_job import (
     LOST_BUILDS,
-    AttributesJob,
-    AttributesStep,
     BuildProbe,
     may_lack_gas,
 )
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetPayload, Unavailable
-from rollup_node.stages.protocol.attributes import deposits_only
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -28,16 +25,6 @@ from tests.support.engine.attributes_jobs import BUILD, asked, derived, started,
 LIMIT = 1_000_000
 DEPOSIT = encode_deposit(DepositTransaction(bytes(32), bytes(20), bytes(20), 0, 0, 100_000, False, b""))
 DEPOSIT_USES = 40_000
-
-
-def test_its_block_and_what_is_asked_for(chain: ChainFixture) -> None:
-    message = derived(chain, chain.genesis)
-    job = AttributesJob(message, message.attributes, AttributesStep.START)
-    assert job.block == f"block 1 on {chain.genesis}" and job.asked == message.attributes
-    job.probe = BuildProbe(message.attributes)
-    assert job.asked == deposits_only(message.attributes), "the first of two transactions"
-    job.replaced = True
-    assert job.block == f"block 1 of deposits alone on {chain.genesis}"
 
 
 def user(gas: int) -> bytes:

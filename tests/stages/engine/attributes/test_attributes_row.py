@@ -25,35 +25,7 @@ def test_messages_of_an_earlier_life_are_ignored() -> None:
     session = DerivationSession()
     assert session.see(OLD) and session.see(NEW) and not session.see(OLD)
     assert session.peer == NEW
-
-
-def test_without_a_start_requests_wait() -> None:
-    session = DerivationSession()
-    session.see(OLD)
-    assert session.request_start(OLD, StartRequest(0, None)) is SessionStep.NONE
-    assert session.attributes_step(OLD, 5) is SessionStep.NONE
-
-
-def test_the_first_request_takes_a_start_that_nobody_has(chain: ChainFixture) -> None:
-    session = DerivationSession()
-    session.begin(start_of(chain))
-    assert session.owner is None
-    session.see(OLD)
-    assert session.request_start(OLD, StartRequest(0, None)) is SessionStep.SEND_START and session.owner == OLD
-
-
-def test_a_request_that_crossed_the_start_gets_it_again(chain: ChainFixture) -> None:
-    session = begun(chain)
-    assert session.request_start(OLD, StartRequest(4, "an earlier reset")) is SessionStep.SEND_START
-    assert not session.restart_wanted
-
-
-def test_a_start_that_is_given_up_leads_to_another(chain: ChainFixture) -> None:
-    session = begun(chain)
-    assert session.request_start(OLD, StartRequest(5, "L1 reorg")) is SessionStep.SEARCH
-    assert session.request_start(OLD, StartRequest(5, None)) is SessionStep.RESTART and session.restart_wanted
-    session.begin(start_of(chain, 6))
-    assert not session.restart_wanted
+    assert session.request_start(NEW, StartRequest(0, None)) is SessionStep.NONE, "there is no start yet"
 
 
 def test_a_new_life_gets_a_new_start(chain: ChainFixture) -> None:

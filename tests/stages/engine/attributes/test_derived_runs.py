@@ -151,16 +151,6 @@ def test_a_replaced_block_cancels_what_was_derived_ahead_of_it(chain: ChainFixtu
     assert handler.job is None
 
 
-def test_results_wait_while_a_run_goes_on(chain: ChainFixture) -> None:
-    handler = at_step(chain, AttributesStep.CHOOSE)
-    ahead_of(chain, handler)
-    handler.join()
-    assert step_through(handler, ForkchoiceAnswer("VALID", b"payload2")) is not None
-    assert not handler.result_due
-    handler.clear()
-    assert handler.result_due
-
-
 class RefusingEngine(ModelEngine):
     """Finds the attributes of one time invalid, unless they have deposits alone."""
 

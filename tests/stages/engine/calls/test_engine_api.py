@@ -82,20 +82,18 @@ def test_names_of_blocks() -> None:
 
 @pytest.mark.condition("C13")
 @pytest.mark.parametrize(
-    "times, words", [({}, "where jovian is never active"), ({"jovian": 2_000}, "where jovian begins at 2000")]
+    ("times", "text", "words"),
+    [
+        ({}, "minBaseFee is missing", "jovian is never active"),
+        ({"jovian": 2_000}, "minBaseFee is missing", "jovian begins at 2000"),
+        ({"canyon": 500}, "unexpected withdrawals", "canyon is active since 500"),
+    ],
 )
-def test_a_field_of_a_fork_that_is_not_active_here(times: dict[str, int], words: str) -> None:
+def test_a_field_of_a_fork_that_the_engine_has_otherwise(times: dict[str, int], text: str, words: str) -> None:
     rollup = msgspec.structs.replace(PLAIN_ROLLUP, fork_times=times)
-    with pytest.raises(ForkMismatchError, match="for block 7 at time 1000") as caught:
-        raise_for_fork_mismatch(rollup, ATTRIBUTES, 7, ErrorAnswer(-38003, "minBaseFee is missing"))
-    assert words in str(caught.value)
-    assert "minBaseFee is missing (-38003)" in str(caught.value) and "--override.jovian" in str(caught.value)
-
-
-def test_a_field_of_a_fork_that_is_active_here() -> None:
-    rollup = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"canyon": 500})
-    with pytest.raises(ForkMismatchError, match="canyon is active since 500"):
-        raise_for_fork_mismatch(rollup, ATTRIBUTES, 7, ErrorAnswer(-38003, "unexpected withdrawals"))
+    with pytest.raises(ForkMismatchError, match=f"for block 7 at time 1000, where {words}") as caught:
+        raise_for_fork_mismatch(rollup, ATTRIBUTES, 7, ErrorAnswer(-38003, text))
+    assert f"{text} (-38003)" in str(caught.value) and f"--override.{words.split()[0]}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +138,6 @@ NO_UPDATE = "could not update forkchoice"
 )
 def test_a_build_that_does_not_start(answer: object, code: int, text: str) -> None:
     assert open_error(answer) == BuildError(code, text)
-
-
-def test_a_build_that_starts() -> None:
     assert open_error(ForkchoiceAnswer("VALID", bytes(8))) is None
 
 

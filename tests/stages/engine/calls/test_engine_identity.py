@@ -62,7 +62,11 @@ def test_answers_of_another_form_name_nobody(answer: Any) -> None:
 
 
 @given(
-    st.recursive(st.none() | st.text() | st.integers(), lambda item: st.lists(item) | st.dictionaries(st.text(), item))
+    st.recursive(
+        st.none() | st.text() | st.integers(),
+        lambda item: st.lists(item, max_size=3) | st.dictionaries(st.text(), item, max_size=3),
+        max_leaves=6,
+    )
 )
 def test_no_answer_fails(answer: Any) -> None:
     for identity in (identity_of_versions(answer), identity_of_text(answer)):

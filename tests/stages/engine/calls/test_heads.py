@@ -2,14 +2,11 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.protocol.block_refs import system_config_of_payload
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture, genesis_payload, make_rollup
+from tests.support.chains.chain_fixture import ChainFixture, genesis_payload
 
 
 def test_moves(chain: ChainFixture) -> None:
@@ -22,22 +19,6 @@ def test_moves(chain: ChainFixture) -> None:
     assert heads.with_derived(refs[5], concluding=True) == Heads(refs[5], refs[5], refs[5], refs[0])
     with pytest.raises(CriticalError):
         Heads(refs[4], refs[3], refs[3], refs[3]).with_unsafe(refs[2])
-
-
-@pytest.fixture(scope="module")
-def lasting_refs() -> list[L2BlockRef]:
-    """Blocks for the many examples of a property."""
-    return ChainFixture(make_rollup()).build(6)
-
-
-@given(moves=st.lists(st.integers(0, 6), max_size=12))
-def test_finality_only_rises_and_stays_below_the_safe_head(moves: list[int], lasting_refs: list[L2BlockRef]) -> None:
-    refs = lasting_refs
-    heads = Heads(refs[6], refs[4], refs[4], refs[0])
-    for number in moves:
-        moved = heads.with_finalized(refs[number])
-        assert heads.finalized.number <= moved.finalized.number <= moved.safe.number
-        heads = moved
 
 
 def test_a_block_and_genesis(chain: ChainFixture) -> None:

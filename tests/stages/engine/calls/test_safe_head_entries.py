@@ -32,19 +32,6 @@ def test_with_a_supervisor_a_reset_without_a_matching_entry_leaves_a_gap() -> No
     assert reset(write, entry(6, 12), entry(5, 6)).gap is None
 
 
-def test_writes_are_due_in_their_order_until_they_are_done() -> None:
-    """[SDB2, SDB7]"""
-    recorder = SafeHeadRecorder(enabled=True)
-    assert recorder.next() is None and not recorder.pending
-    recorder.note_reset(l2_ref(3, 1), None)
-    recorder.note_safe(l2_ref(4, 1), L1)
-    assert recorder.next() == recorder.next() == ResetSafeHeads(l2_ref(3, 1), None)
-    recorder.done()
-    assert recorder.next() == entry(8, 4) and recorder.pending
-    recorder.done()
-    assert not recorder.pending
-
-
 def test_entries_of_one_l1_block_that_wait_become_one() -> None:
     """[SDB2]: the one that is being written stays, and what it has is recorded with it."""
     recorder = SafeHeadRecorder(enabled=True)
@@ -59,21 +46,6 @@ def test_entries_of_one_l1_block_that_wait_become_one() -> None:
     assert recorder.next() == entry(8, 7)
     recorder.done()
     assert recorder.has(6) and recorder.has(100) and not recorder.pending
-
-
-def test_a_reset_of_derivation_drops_what_is_due() -> None:
-    recorder = SafeHeadRecorder(enabled=True)
-    recorder.note_safe(l2_ref(4, 1), L1)
-    recorder.clear()
-    assert recorder.next() is None
-
-
-def test_without_a_database_nothing_is_due() -> None:
-    """[SDB1]"""
-    recorder = SafeHeadRecorder(enabled=False)
-    recorder.note_safe(l2_ref(4, 1), L1)
-    recorder.note_reset(l2_ref(3, 1), block(0))
-    assert recorder.next() is None and not recorder.pending
 
 
 def recorded(*numbers: int, other: int | None = None) -> SafeHeadModel:

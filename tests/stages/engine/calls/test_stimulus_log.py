@@ -51,16 +51,6 @@ class Large(msgspec.Struct, weakref=True):
     size: int = 1 << 20
 
 
-def test_described_values_are_not_kept() -> None:
-    log, value = StimulusLog(), Large()
-    reference = weakref.ref(value)
-    log.add(1.0, "news", value)
-    log.settle()
-    del value
-    gc.collect()
-    assert reference() is None and log.lines() == ["1.000000 news Large(size=1048576)"]
-
-
 def test_values_are_kept_for_few_lines_only() -> None:
     log, references = StimulusLog(), []
     for _ in range(3 * MAX_FRESH):

@@ -1,6 +1,6 @@
-"""Playbooks of the engine core: lanes and their priority, late answers, failures and timers.
+"""Playbooks of the engine core: lanes and their priority, late answers, failures and timers, and what messages lead to.
 
-Calls that move heads are in the tests of head_calls, messages in those of inbox."""
+Calls that move heads are in the tests of forkchoice_rows."""
 
 import pytest
 
@@ -8,10 +8,11 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
+from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, MAX_OVERLAP_BLOCKS, POLL_SECONDS
+from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
-from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
-from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
+from rollup_node.stages.messages import control
+from rollup_node.stages.messages.engine import L2BlocksRequest, PipelineStart, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import AltDaConfig, ForeignFork
 from rollup_node.stages.protocol.errors import CriticalError
@@ -63,13 +64,22 @@ def test_a_search_that_fails_starts_from_nothing_after_a_pause(chain: ChainFixtu
     assert harness.done(act.WorkRecovered) == [act.WorkRecovered("drive")] and harness.status.unsafe is not None
 
 
+@pytest.mark.fault("F44")
+def test_a_label_whose_block_cannot_be_read_is_not_absent(chain: ChainFixture) -> None:
+    """[STA18] With genesis in its place blocks that nobody has posted would be safe, and final."""
+    harness = CoreHarness(chain)
+    (pending,) = harness.step()
+    harness.answer(pending, api.Unavailable("pruned", unreadable=True))
+    assert harness.failures == ["pruned"] and harness.step() == []
+
+
 def test_searches_begin_a_second_apart(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.wait(5)
-    harness.request(ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(1))
     assert harness.call_names() == ["GetBlockRef"]
     harness.run_until_idle()
-    harness.request(ResetDerivationRequest(2))
+    harness.request(control.ResetDerivationRequest(2))
     assert harness.step() == []
     harness.wait(SEARCH_PAUSE)
     assert len(harness.step()) == 1
@@ -81,7 +91,7 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     harness.derive(chain.user)
     (build,) = harness.step()
     harness.wait(2)
-    harness.request(ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(1))
     assert harness.core.heads is None and harness.status.unsafe is None
     assert [reset.reason for reset in harness.done(act.ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
     while (calls := harness.step()) and calls[0].purpose is CallPurpose.START:
@@ -97,27 +107,9 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
 # --- lanes ---------------------------------------------------------------------------------------------------------
 
 
-def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> None:
-    """However many outputs are waiting, and however slow one of them is."""
-    harness = started(chain)
-    for number in range(1, 65):
-        harness.request(OutputRequest(number, 0))
-    (output,) = harness.step()
-    assert output.call == OutputRequest(1, 0)
-    read = L2BlocksRequest(1, 0, 3)
-    harness.request(read, DERIVATION)
-    (pending,) = harness.step()
-    assert pending.call == read and pending.purpose is CallPurpose.OVERLAP_BLOCKS
-    harness.answer(pending)
-    assert harness.done(act.SendToDerivation)[-1].message == harness.good_answer(pending)
-    harness.answer(output)
-    (output,) = harness.step()
-    assert output.call == OutputRequest(2, 0), "outputs are read one at a time, in their order"
-
-
 def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.request(OutputRequest(1, 0))
+    harness.request(control.OutputRequest(1, 0))
     harness.request(PayloadRequest(1, 0), P2P)
     harness.request(L2BlocksRequest(1, 0, 3), DERIVATION)
     harness.derive(chain.user)
@@ -274,7 +266,7 @@ def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() 
     assert harness.start.reset > before.reset and harness.start.safe_head == before.safe_head
     assert harness.start.base.number == before.safe_head.l1_origin.number - 60
     harness.wait(SEARCH_PAUSE)
-    harness.request(ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(1))
     harness.run_until_idle(600)
     assert harness.start.safe_head.number < before.safe_head.number
     assert harness.start.base.number == before.safe_head.l1_origin.number - 60
@@ -341,3 +333,166 @@ def test_an_engine_that_finalized_the_last_block_is_at_the_end_at_once(finalized
     harness = CoreHarness(chain, engine)
     harness.derive_block()
     assert harness.core.last_safe_head is not None and harness.core.last_safe_head.number >= finalized
+
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+WENT_BACK = "ignoring a finalized L1 block below the last one"
+
+
+def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixture) -> None:
+    """It begins again after L1 dropped it."""
+    harness = CoreHarness(chain)
+    for finalized, reported in ((103, []), (103, []), (102, [102]), (None, [102]), (101, [102])):
+        harness.move_l1(105, finalized)
+        assert [line["number"] for line in harness.logged(WENT_BACK)] == reported
+
+
+def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    payload = chain.payloads[chain.build(1)[1].hash]
+    harness.gossip(payload)
+    harness.gossip(payload)
+    assert [action.queued for action in harness.done(act.UnsafeBlockReceived)] == [True, False]
+    assert [(action.length, action.lowest) for action in harness.done(act.UnsafeQueueChanged)] == [(1, payload)]
+
+
+def test_a_posted_block_is_one_like_any_other(chain: ChainFixture) -> None:
+    harness = started(chain)
+    payload = chain.payloads[chain.build(1)[1].hash]
+    harness.request(control.PostUnsafePayloadRequest(7, payload))
+    assert harness.responses == [control.ControlResponse(7, None, None)]
+    assert [pending.purpose for pending in harness.step()] == [CallPurpose.UNSAFE_BLOCK]
+
+
+def test_a_block_beyond_a_foreign_fork_is_not_taken() -> None:
+    """[LFT5]"""
+    chain = chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 4))
+    harness = started(chain)
+    last, foreign = (chain.payloads[ref.hash] for ref in chain.build(2)[1:])
+    harness.request(control.PostUnsafePayloadRequest(7, foreign))
+    (response,) = harness.responses
+    assert response.error is not None and "block 1 is the last that can be derived" in response.error
+    harness.gossip(foreign)
+    harness.gossip(last)
+    assert [action.queued for action in harness.done(act.UnsafeBlockReceived)] == [False, False, True]
+    harness.run_until_idle()
+    assert harness.unsafe == 1
+
+
+def test_a_reset_that_derivation_requests(chain: ChainFixture) -> None:
+    harness = started(chain)
+    assert harness.start is not None
+    harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
+    assert harness.logged("derivation requests a reset")[0]["reason"] == "L1 block 102 is another one"
+    assert len(harness.done(act.ResetStarted)) == 1
+    harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
+    assert len(harness.done(act.ResetStarted)) == 1, "a start is being searched for already"
+
+
+def test_a_lost_start_is_sent_again(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(StartRequest(0, None), DERIVATION)
+    starts = [item.message for item in harness.done(act.SendToDerivation) if isinstance(item.message, PipelineStart)]
+    assert len(starts) == 2 and starts[0] == starts[1]
+
+
+@pytest.mark.parametrize(("first", "last"), [(5, 4), (0, MAX_OVERLAP_BLOCKS)])
+def test_ranges_of_overlap_blocks_that_cannot_be_read(first: int, last: int, chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(L2BlocksRequest(1, first, last), DERIVATION)
+    assert harness.step() == []
+
+
+def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
+    harness = started(chain)
+    for number in range(2 * MAX_OVERLAP_REQUESTS):
+        harness.request(L2BlocksRequest(1, number, number), DERIVATION)
+    sent = len(harness.done(act.SendToDerivation))
+    harness.run_until_idle()
+    assert len(harness.done(act.SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
+
+
+@pytest.mark.option("sequencer.enabled", "sequencer.stopped")
+def test_starting_and_stopping_the_sequencer(chain: ChainFixture) -> None:
+    harness = started(chain, sequencer_enabled=True, sequencer_stopped=True)
+    assert harness.status.sequencer_active is False
+    harness.request(control.StartSequencerRequest(1, bytes(32)))
+    assert harness.responses[-1].error is not None and not harness.status.sequencer_active
+    harness.request(control.StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses[-1] == control.ControlResponse(2, None, None)
+    assert harness.logged("sequencer started") == [{"head": chain.genesis}]
+    assert harness.status.sequencer_active
+    harness.request(control.StopSequencerRequest(3))
+    harness.request(control.StopSequencerRequest(3))
+    harness.run_until_idle()
+    assert harness.responses[-1] == control.ControlResponse(3, None, chain.genesis.hash) and len(harness.responses) == 3
+    assert harness.logged("sequencer stopped") == [{"head": chain.genesis}]
+    assert not harness.status.sequencer_active
+    harness.request(control.StopSequencerRequest(4))
+    assert harness.responses[-1] == control.ControlResponse(4, "sequencer not running", None)
+
+
+def test_a_stop_that_is_overtaken_by_a_start_is_answered_with_the_head_where_it_stopped(chain: ChainFixture) -> None:
+    """Both requests arrive before the core's next step."""
+    harness = started(chain, sequencer_enabled=True)
+    harness.request(control.StopSequencerRequest(1))
+    harness.request(control.StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses == [
+        control.ControlResponse(1, None, chain.genesis.hash),
+        control.ControlResponse(2, None, None),
+    ]
+    assert harness.logged("sequencer stopped") == [{"head": chain.genesis}]
+    assert harness.status.sequencer_active
+
+
+def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(control.ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(2))
+    assert len(harness.done(act.ResetStarted)) == 1 and harness.responses == []
+    harness.pass_time(1)
+    assert harness.responses == [control.ControlResponse(1, None, None), control.ControlResponse(2, None, None)]
+
+
+def test_a_verifier_has_no_recover_mode_and_no_sdm_opt_in(chain: ChainFixture) -> None:
+    """[RPC53, RPC59]"""
+    harness = started(chain)
+    harness.request(control.SetRecoverModeRequest(1, True))
+    harness.request(control.SetSdmOptInRequest(2, True))
+    refused = control.ControlResponse(2, "sequencer is not enabled", None)
+    assert harness.responses == [control.ControlResponse(1, None, None), refused]
+    assert not harness.core.status().sdm_opt_in
+
+
+def test_the_sdm_opt_in_is_reported_and_changes_no_block(chain: ChainFixture) -> None:
+    """[RPC55, RPC56, RPC98]"""
+    harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
+    assert not harness.core.status().sdm_opt_in
+    for number, enabled in enumerate((True, False, True)):
+        harness.request(control.SetSdmOptInRequest(number, enabled))
+        assert harness.responses[-1] == control.ControlResponse(number, None, None)
+        assert harness.core.status().sdm_opt_in is enabled
+    assert started(chain, sequencer_enabled=True, sdm_opt_in=True).core.status().sdm_opt_in
+
+
+@pytest.mark.fault("F54")
+def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> None:
+    """[RPC53, SEQ19]"""
+    harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.move_l1(105)
+    assert not builds_without_pool(harness)
+    harness.request(control.SetRecoverModeRequest(1, True))
+    assert builds_without_pool(harness)
+    harness.request(control.SetRecoverModeRequest(2, False))
+    assert not builds_without_pool(harness)
+
+
+def builds_without_pool(harness: CoreHarness) -> bool:
+    """Whether the next block that is begun takes no transactions from the pool."""
+    while True:
+        pending = harness.until(api.ForkchoiceUpdate, CallPurpose.SEQUENCER)
+        harness.answer(pending)
+        if isinstance(pending.call, api.ForkchoiceUpdate) and pending.call.attributes is not None:
+            return pending.call.attributes.no_tx_pool

@@ -94,7 +94,7 @@ class ConductedLosingWalk(LosingWalk):
     roles = (Role.CONDUCTED,)
 
 
-WALKS = [(ConductedWalk, 15), (RecordingConductedWalk, 10), (LosingWalk, 20), (ConductedLosingWalk, 15)]
+WALKS = [(ConductedWalk, 15), (RecordingConductedWalk, 10), (LosingWalk, 20), (ConductedLosingWalk, 10)]
 
 
 @pytest.mark.parametrize(("walk", "examples"), WALKS)

@@ -80,18 +80,6 @@ def begin(state: CoreState, chain: ChainFixture, confirmed: bool = True) -> Head
     return heads
 
 
-def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture) -> None:
-    state = state_of(chain)
-    heads = begin(state, chain, confirmed=False)
-    assert state.controller.heads == heads and state.confirmed_heads is None
-    action = state.actions[-1]
-    assert isinstance(action, act.LogLine) and action.fields["base"] == chain.rollup.genesis.l1
-    assert state.unconfirmed is not None and state.unconfirmed.reset == 7 << 32 | 1
-    state.confirm(NOW)
-    assert state.confirmed_heads == heads and state.session.start is not None
-    assert state.actions[-1] == act.ShowProblem("start", None)
-
-
 def test_an_engine_that_came_back_behind_its_finalized_block_is_named(chain: ChainFixture) -> None:
     """[ENG43] Fewer unsafe blocks than before are no loss of what was final."""
     state = state_of(chain)

@@ -271,7 +271,7 @@ class CrossingWalk(VerifiedWalk):
     activation = GENESIS_TIME + 8
 
 
-@pytest.mark.parametrize(("walk", "examples"), [(VerifiedWalk, 60), (CrossingWalk, 25)])
+@pytest.mark.parametrize(("walk", "examples"), [(VerifiedWalk, 40), (CrossingWalk, 15)])
 def test_any_order_of_verdicts_keeps_the_rules_and_leaves_a_way_on(walk: type[VerifiedWalk], examples: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(walk, settings=limits)

@@ -403,7 +403,7 @@ STEP = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(has=st.integers(0, 30), fetched=st.booleans(), steps=st.lists(STEP, max_size=14))
 def test_no_source_breaks_the_heads(has: int, fetched: bool, steps: list[tuple[str, Any]]) -> None:
     """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final.

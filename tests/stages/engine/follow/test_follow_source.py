@@ -17,7 +17,6 @@ from rollup_node.stages.engine.calls.calls import (
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.follow.follow_source import (
-    ASK_SECONDS,
     HOLD_BLOCK_TIMES,
     HOLD_EVERY_SECONDS,
     MAX_FUTURE_SECONDS,
@@ -28,7 +27,6 @@ from rollup_node.stages.engine.follow.follow_source import (
     FollowTarget,
     StaleTargetError,
 )
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError, TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
@@ -99,30 +97,11 @@ def test_a_round_compares_everything_once_and_imports() -> None:
     assert played.source.next(HEADS, 4.0) == GetFollowStatus()
 
 
-def test_rounds_begin_at_their_rhythm_whatever_failed() -> None:
-    """[FSR10]: block time 2 s."""
-    played, begun = Round(), []
-    for result in (Unavailable("away"), status(13, 14, 8), status(), Unavailable("away")):
-        try:
-            played.play(result)
-            played.source.succeeded()
-        except FollowError as error:
-            played.source.failed(error)
-        begun.append(played.now)
-    assert begun == [0.0, 4.0, 8.0, 12.0]
-
-
 def test_heads_that_are_known_are_not_read_again() -> None:
     heads = Heads(REFS[20], REFS[16], REFS[14], REFS[8])
     played = Round(heads).play(replaced(current_l1=None))
     assert [type(call) for call in played.asked] == [GetFollowStatus, GetL1BlockRef, GetL1BlockRef]
     assert played.source.ready and played.source.imported(heads) == heads
-
-
-def test_a_source_that_goes_back_changes_nothing() -> None:
-    """[FSR7]"""
-    played = Round().play(status(9, 7, 3))
-    assert played.source.ready and played.source.imported(HEADS) == HEADS
 
 
 def other(at: int, /, **fields: Any) -> L2BlockRef:
@@ -209,15 +188,6 @@ def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> Non
     assert played.source.current_l1 == CHAIN.l1_ref(105)
 
 
-def test_a_source_that_is_away() -> None:
-    unread = Unavailable("127.0.0.1:1: no such method", False, Code.FOLLOW_UNREACHABLE, FollowReason.RPC_ERROR)
-    error = Round().refused(unread)
-    assert (error.result, error.reason) == (FollowResult.FETCH_STATUS, FollowReason.RPC_ERROR)
-    assert str(error) == unread.reason
-    error = Round().refused(Unavailable("the process ends"))
-    assert (error.reason, str(error)) == (FollowReason.NO_ANSWER, "the process ends")
-
-
 @pytest.mark.parametrize("answer", [None, Unavailable("away"), ErrorAnswer(-1, "no")])
 def test_an_engine_that_lacks_a_block_ends_the_round(answer: Any) -> None:
     played = Round()
@@ -225,14 +195,6 @@ def test_an_engine_that_lacks_a_block_ends_the_round(answer: Any) -> None:
     error = played.refused(status())
     assert error.result is None
     assert error.reason is (FollowReason.ENGINE_LACKS if answer is None else FollowReason.ENGINE_ANSWER)
-
-
-def test_another_local_safe_block_is_moved_to() -> None:
-    """[FSR3] The finalized block stays, for the engine to compare."""
-    played = Round().play(FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6]))
-    assert not played.source.ready
-    assert played.source.forkchoice(HEADS) == Forkchoice(OTHERS[16].hash, OTHERS[14].hash, REFS[6].hash)
-    assert played.source.moved(HEADS) == Heads(OTHERS[16], OTHERS[16], OTHERS[14], REFS[6])
 
 
 def test_a_target_is_kept_until_the_engine_has_it() -> None:
@@ -326,10 +288,6 @@ def test_a_block_that_replaces_one_of_ours_is_a_proof() -> None:
     assert (replaces.source.proven, replaces.source.start_heads) == (0, None)
 
 
-def test_nothing_is_asked_for_unless_a_source_is_followed() -> None:
-    assert FollowSource(CHAIN.rollup, enabled=False).next(HEADS, 100.0) is None
-
-
 def test_a_source_beyond_a_foreign_fork_ends_the_node() -> None:
     """[LFT4]"""
     fork = ForeignFork("Somefork", REFS[16].timestamp)
@@ -361,23 +319,6 @@ def reached() -> FollowTarget:
     assert call == GetL1BlockRef(ORIGINS[0], fresh=True)
     assert not target.answer(call, CHAIN.l1_ref(ORIGINS[0]), 0.0)
     return target
-
-
-def test_the_block_is_asked_for_until_the_engine_has_it() -> None:
-    target = started()
-    assert target.next(5.0) == BLOCK
-    assert not target.answer(BLOCK, None, 5.0)
-    target.start(STATUS)
-    assert target.next(5.9) is None and target.due_at == 5.0 + ASK_SECONDS
-    assert target.next(6.0) == BLOCK
-
-
-def test_every_origin_of_its_heads_is_checked_once() -> None:
-    target = reached()
-    for number in ORIGINS[1:]:
-        call = target.next(0.0)
-        assert call == GetL1BlockRef(number, fresh=False)
-        assert target.answer(call, CHAIN.l1_ref(number), 0.0) == (number == ORIGINS[-1])
 
 
 def test_answers_that_are_errors() -> None:

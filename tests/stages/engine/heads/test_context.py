@@ -3,13 +3,12 @@
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import SendToRpc, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.actions import SendToRpc
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import ReadRow, TaskBackoff
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
-from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import config_of
@@ -47,33 +46,11 @@ def test_a_read_without_an_answer_is_left_to_its_process(core: CoreState) -> Non
     assert row.due(NOW) is None and not any(isinstance(action, SendToRpc) for action in core.actions)
 
 
-def test_a_row_pauses_after_a_failure_until_it_recovers(core: CoreState) -> None:
-    row = core.finality_row
-    with pytest.raises(TemporaryError):
-        row.unavailable(PendingCall(1, row.purpose, OutputRequest(1, 7), 0, 0.0), Unavailable("away"), NOW)
-    assert row.failed(None, TemporaryError("away"), NOW) == 1.0 and core.waits(row.purpose, NOW)
-    core.recover(row.purpose)
-    assert not core.waits(row.purpose, NOW)
-    assert core.actions[-2:] == [WorkFailed("finalize", Severity.TEMPORARY, "away", 1.0), WorkRecovered("finalize")]
-
-
 def test_a_build_is_given_up_after_two_fetches_without_an_answer(core: CoreState) -> None:
     """[ENG21, SEQ6]"""
     fetch = GetPayload(b"payload1", 7)
     assert [core.ends_build(fetch, Unavailable("timeout")) for _ in range(3)] == [False, True, False]
     assert core.ends_build(GetPayload(b"payload2", 7), Unavailable("not a block", unreadable=True))
-
-
-def test_pauses_double_up_to_ten_seconds() -> None:
-    backoff, now, pauses = TaskBackoff(), 100.0, []
-    for _ in range(6):
-        assert not backoff.is_waiting("drive", now)
-        pauses.append(backoff.fail("drive", now))
-        assert backoff.is_waiting("drive", now) and backoff.next_retry(now) == now + pauses[-1]
-        now += pauses[-1]
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-    assert backoff.recover("drive") == 6
-    assert backoff.recover("drive") == 0 and backoff.fail("drive", now) == 1.0
 
 
 def test_a_reset_pauses_only_from_the_second_failure_on() -> None:
@@ -82,13 +59,3 @@ def test_a_reset_pauses_only_from_the_second_failure_on() -> None:
     assert backoff.fail("drive", 100.0) == 8.0
     backoff = TaskBackoff(jitter=lambda: 0.25, first=0.05)
     assert [backoff.fail("drive", 0.0) for _ in range(2)] == [0.3, 0.35]
-
-
-def test_tasks_do_not_wait_for_each_other() -> None:
-    backoff = TaskBackoff()
-    backoff.fail("drive", 100.0)
-    backoff.fail("drive", 100.0)
-    backoff.fail("finalize", 100.0)
-    assert not backoff.is_waiting("unsafe blocks", 100.0)
-    assert backoff.next_retry(100.0) == 101.0 and backoff.next_retry(101.0) == 102.0
-    assert backoff.next_retry(102.0) is None

@@ -2,12 +2,9 @@
 
 What follows from derived blocks is in the tests of the attributes handler."""
 
-import pytest
-
-from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, ForkchoiceUpdate
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
-from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from tests.support.chains.chain_fixture import ChainFixture
 
 VALID = ForkchoiceAnswer("VALID")
@@ -27,23 +24,6 @@ def accept(controller: EngineController) -> Forkchoice:
     assert call is not None
     controller.answer(call, VALID)
     return call.forkchoice
-
-
-def test_an_update_is_due_until_it_is_accepted(chain: ChainFixture) -> None:
-    refs = chain.build(3)
-    controller = EngineController()
-    assert controller.forkchoice_due() is None
-    controller.start(Heads(refs[2], refs[1], refs[1], refs[0]))
-    due = ForkchoiceUpdate(Forkchoice(refs[2].hash, refs[1].hash, refs[0].hash))
-    assert controller.forkchoice_due() == due
-    with pytest.raises(TemporaryError):
-        controller.answer(due, ErrorAnswer(-32000, "busy"))
-    assert controller.forkchoice_due() == due
-    assert accept(controller) == due.forkchoice and controller.forkchoice_due() is None
-    controller.advance(refs[3])
-    assert accept(controller).head == refs[3].hash
-    controller.finalize(refs[1])
-    assert accept(controller).finalized == refs[1].hash
 
 
 def test_heads_are_announced_once_the_engine_has_accepted_them(chain: ChainFixture) -> None:
@@ -71,23 +51,6 @@ def test_heads_are_announced_once_the_engine_has_accepted_them(chain: ChainFixtu
     assert controller.announced == controller.heads
     controller.clear()
     assert controller.announced is None
-
-
-def test_heads_that_the_engine_may_have_lost_are_sent_again(chain: ChainFixture) -> None:
-    controller = controller_of(Heads(chain.genesis, chain.genesis, chain.genesis, chain.genesis))
-    controller.distrust()
-    due = controller.forkchoice_due()
-    assert due is not None
-    with pytest.raises(ResetError, match="SYNCING"):
-        controller.answer(due, ForkchoiceAnswer("SYNCING"))
-
-
-def test_the_tip_never_falls_below_the_finalized_block(chain: ChainFixture) -> None:
-    refs = chain.build(3)
-    controller = controller_of(Heads(refs[3], refs[3], refs[3], refs[0]))
-    controller.finalize(refs[2])
-    with pytest.raises(CriticalError, match="below the finalized block"):
-        controller.advance(refs[1])
 
 
 def test_a_restart_of_derivation_keeps_the_tip_and_what_was_accepted(chain: ChainFixture) -> None:

@@ -6,7 +6,7 @@ import pytest
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
-from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -106,21 +106,6 @@ def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: Ch
     assert harness.step() == []
 
 
-def test_an_engine_that_has_lost_blocks_shows_it_by_the_update(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.derive_block(chain.user)
-    harness.wait(5)
-    harness.engine.lose(0)
-    harness.gossip(next_block(chain, harness))
-    (insert,) = harness.step()
-    harness.answer(insert)
-    (update,) = harness.step()
-    harness.answer(update)
-    assert "SYNCING to a forkchoice update" in harness.done(act.ResetStarted)[-1].reason
-    harness.run_until_idle()
-    assert harness.status.unsafe == chain.genesis
-
-
 def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> None:
     harness, insert = inserting(chain)
     harness.answer(insert, api.PayloadAnswer("SYNCING"))
@@ -209,18 +194,6 @@ def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
 # --- forkchoice updates --------------------------------------------------------------------------------------------
 
 
-def test_each_move_of_the_heads_is_published(chain: ChainFixture) -> None:
-    """A derived block as soon as the engine has validated it, which is before the update that makes it the head."""
-    harness = started(chain)
-    harness.derive(chain.user)
-    insert = harness.until(api.NewPayload, CallPurpose.ATTRIBUTES)
-    before = len(harness.done(act.PublishStatus))
-    harness.answer(insert)
-    assert len(harness.done(act.PublishStatus)) == before + 1
-    assert harness.status.unsafe == harness.status.safe is not None
-    assert harness.engine.head == chain.genesis.hash
-
-
 def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixture) -> None:
     """A span's first block displaces the tip, its second one is invalid [ENG35]."""
     chain = chain_before_holocene
@@ -245,7 +218,7 @@ def test_a_payload_that_never_comes_is_built_again(unreadable: bool) -> None:
     """[ENG21, SEQ6] For the sequencer; one failure without an answer is not the end of the build."""
     harness = sequencing()
     fetched: list[api.GetPayload] = []
-    while not harness.done(act.Count):
+    while not harness.done(BuildDropped):
         for pending in harness.step():
             if isinstance(pending.call, api.GetPayload):
                 fetched.append(pending.call)

@@ -46,16 +46,6 @@ def events(interop: Interop) -> list[InteropEvent]:
     return [event for _, event in interop.events]
 
 
-def test_numbers_go_on_after_those_of_earlier_lives(chain: ChainFixture) -> None:
-    interop = managed(chain)
-    interop.reset("first", 0.0)
-    interop.on_unsafe(chain.genesis, 0.0)
-    assert list(interop.events) == [
-        (71, InteropEvent(reset="first")),
-        (72, InteropEvent(unsafe_block=block_ref(chain.genesis))),
-    ]
-
-
 def test_the_same_event_is_not_sent_again_at_once(chain: ChainFixture) -> None:
     refs = chain.build(2)
     interop, source = managed(chain), chain.l1_ref(101)
@@ -90,21 +80,10 @@ def test_the_oldest_events_are_dropped_and_without_a_supervisor_there_are_none(c
         for item in (interop, off):
             item.reset("again", float(number))
             item.replaced(chain.genesis, bytes(32), float(number))
-    assert len(interop.events) == MAX_EVENTS and off.events == type(off.events)()
-    assert interop.events[-1][1] == InteropEvent(replace_block=Replacement(block_ref(chain.genesis), bytes(32)))
-
-
-def test_a_reset_waits_for_the_supervisor(chain: ChainFixture) -> None:
-    interop = managed(chain)
-    assert not interop.may_start and interop.start_heads is None
-    interop.choose_start(None)
-    interop.provided_l1 = chain.l1_ref(101)
-    assert interop.may_start and interop.start_heads is None and interop.repeat_at is None
-    interop.reset("again", 0.0)
-    assert not interop.may_start and interop.provided_l1 is None
-    off = Interop(chain.rollup, False)
     off.on_derivation(chain.l1_ref(101), True, chain.genesis, 0.0)
     assert off.may_start and off.repeat_at is None
+    assert len(interop.events) == MAX_EVENTS and off.events == type(off.events)()
+    assert interop.events[-1][1] == InteropEvent(replace_block=Replacement(block_ref(chain.genesis), bytes(32)))
 
 
 INITIAL = InteropEvent(reset="cannot continue derivation until Engine has been reset")
@@ -207,15 +186,6 @@ def test_l1_finality_does_not_finalize_interop_blocks() -> None:
         assert harness.status.finalized == blocks(harness)[expected]
 
 
-def test_the_next_l1_block_is_in_the_status() -> None:
-    harness = managed_core()
-    wanted = harness.chain.l1_ref(106)
-    decide(harness, ProvideL1(wanted))
-    assert harness.status.provided_l1 == wanted
-    harness.request(ResetDerivationRequest(1))
-    assert harness.status.provided_l1 is None
-
-
 def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     harness = managed_core()
     refs = blocks(harness)
@@ -258,26 +228,6 @@ def invalidate_last(harness: CoreHarness) -> tuple[Invalidate, list[L2BlockRef]]
 def replacements(harness: CoreHarness) -> list[Replacement]:
     """Return those of which the supervisor hears."""
     return [event.replace_block for event in take_events(harness) if event.replace_block]
-
-
-def test_an_invalid_block_is_replaced() -> None:
-    harness = managed_core()
-    decision, refs = invalidate_last(harness)
-    kinds = []
-    for _ in range(3):
-        (call,) = harness.step()
-        assert call.purpose is CallPurpose.REPLACEMENT
-        kinds.append(type(call.call))
-        harness.answer(call)
-    assert kinds == [api.ForkchoiceUpdate, api.GetPayload, api.NewPayload]
-    harness.run_until_idle()
-    status = harness.status
-    assert status.unsafe is not None and status.unsafe.number == 3 and status.unsafe != refs[3]
-    assert status.unsafe == status.local_safe == status.safe == status.cross_unsafe
-    assert harness.engine.head == status.unsafe.hash
-    assert replacements(harness) == [Replacement(block_ref(status.unsafe), refs[3].hash)]
-    payload = harness.chain.payloads[status.unsafe.hash]
-    assert payload.transactions == decision.attributes.transactions
 
 
 def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:

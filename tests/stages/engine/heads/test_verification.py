@@ -61,15 +61,6 @@ def test_states_one_after_the_other(
     assert not verification.take(messages[-1]), "the same state again"
 
 
-def test_a_denied_block_is_looked_for_again_by_another_transition() -> None:
-    """[RW1]: it was denied before, and stands in the chain again."""
-    verification = Verification(901, True)
-    verification.take(verdicts([5, 6]))
-    verification.settle()
-    assert verification.take(verdicts([5, 6], 2, 4))
-    assert [block.number for block in verification.unchecked] == [5] and verification.transition == 0
-
-
 def test_which_denied_blocks_may_stand_below_heads(chain: ChainFixture) -> None:
     """[RW1]"""
     refs = chain.build(8)
@@ -321,20 +312,3 @@ def test_a_safe_block_that_is_not_known_to_be_verified_has_no_label() -> None:
     assert isinstance(write.call, ResetSafeHeads) and write.call.safe == harness.heads.safe
     assert 0 < harness.heads.safe.number < 60 and harness.status.local_safe == harness.heads.safe
     assert harness.status.safe == harness.status.finalized == chain.genesis
-
-
-def test_a_verified_block_that_the_engine_lost_holds_up_nothing(chain: ChainFixture) -> None:
-    """[RW3], optimism#21076"""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    harness.judge(verified=refs[5].id)
-    harness.pass_time(0.5)
-    harness.engine.lose(2)
-    again = restarted(harness)
-    again.judge(verified=refs[5].id)
-    again.run_until_idle()
-    assert again.heads.unsafe == refs[2]
-    again.derive_block()
-    derive(again, 5)
-    again.pass_time(0.5)
-    assert again.status.safe == refs[5], "and it is safe again when it is derived"

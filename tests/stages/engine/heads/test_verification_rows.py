@@ -6,13 +6,12 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
 from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import CommitBlockRequest, OpenBlockRequest
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
+from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.engine.model_engine import ModelEngine
@@ -77,29 +76,6 @@ def test_an_engine_that_does_not_go_back_is_moved_by_the_replacement(chain: Chai
             assert harness.heads.unsafe == refs[2]
         harness.derive_block(chain.user)
         assert engine.head == harness.heads.safe.hash and deposits_alone(harness, harness.heads.safe)
-
-
-def test_a_denied_block_is_not_inserted_when_it_is_derived_first(chain: ChainFixture) -> None:
-    """A chain that is synced again [IV5]; what was derived ahead is void [AQ3]."""
-    first = judged(chain)
-    refs = derive(first, 3)
-    replacement = replaced(first, refs, 2)
-    harness = supernode(chain)
-    harness.judge(denied=[refs[2].id])
-    harness.run_until_idle()
-    harness.derive_block()
-    derive(harness, 1)
-    harness.derive(chain.user)
-    harness.derive_ahead(3, chain.user)
-    while harness.open or harness.step():
-        pending = harness.open[0]
-        assert not isinstance(pending.call, api.NewPayload) or pending.call.payload.block_hash != refs[2].hash
-        harness.answer(pending)
-    assert harness.heads.unsafe == replacement, "two nodes have the same replacement"
-    assert not harness.ahead
-    results = [action.message for action in harness.done(act.SendToDerivation)]
-    last = [result for result in results if isinstance(result, AttributesResult)][-1]
-    assert last.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS and last.held == 0
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -348,42 +324,6 @@ def test_a_label_waits_until_its_block_is_local_safe(chain: ChainFixture) -> Non
     assert again.status.safe == again.heads.safe
 
 
-def test_a_label_that_cannot_be_read_delays_no_head(chain: ChainFixture) -> None:
-    """[LB6], optimism#20731, optimism#22325"""
-    harness = judged(chain)
-    refs = derive(harness, 2)
-    harness.judge(verified=refs[1].id)
-    pending = harness.until(api.GetBlockRef, CallPurpose.VERIFIED_BLOCK)
-    for _ in range(2):
-        harness.derive(chain.user)
-        harness.run_others(CallPurpose.VERIFIED_BLOCK)
-        harness.wait(0.2)
-        harness.run_others(CallPurpose.VERIFIED_BLOCK)
-    assert harness.heads.safe.number == 4 and harness.engine.head == harness.heads.safe.hash
-    harness.answer(pending, api.Unavailable("timed out"))
-    assert harness.failing == {"verified block"}
-    harness.pass_time(1.5)
-    assert harness.status.safe == refs[1] and not harness.failing
-
-
-def test_nothing_is_final_before_it_is_recorded(chain: ChainFixture) -> None:
-    """[LB4, SDB13]"""
-    harness = judged(chain)
-    derive(harness, 1)
-    harness.derive(chain.user)
-    write = harness.until(SafeHeadEntry)
-    block = harness.heads.safe
-    harness.judge(verified=block.id, final=block.id)
-    for _ in range(3):
-        harness.wait(0.2)
-        harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    assert harness.heads.finalized == chain.genesis
-    harness.answer(write)
-    harness.pass_time(0.2)
-    harness.pass_time(0.2)
-    assert harness.status.finalized == block
-
-
 def test_labels_of_a_verifier_that_catches_up_move_now_and_then(chain: ChainFixture) -> None:
     """[LB6]: an update for each would slow derivation down."""
     harness = judged(chain)
@@ -397,18 +337,6 @@ def test_labels_of_a_verifier_that_catches_up_move_now_and_then(chain: ChainFixt
     assert harness.status.safe == refs[1] and len(harness.engine.accepted) == before
     harness.pass_time(LABEL_SECONDS)
     assert harness.status.safe == refs[6]
-
-
-def test_the_label_goes_on_after_a_replacement(chain: ChainFixture) -> None:
-    """[LB3], optimism#22325"""
-    harness = judged(chain)
-    refs = derive(harness, 3)
-    replacement = replaced(harness, refs, 3)
-    following = derive(harness, 2)
-    for ref in (replacement, *following):
-        harness.judge(verified=ref.id, denied=[refs[3].id], transition=1)
-        harness.pass_time(0.2)
-        assert harness.status.safe == ref and harness.engine.safe == ref.hash
 
 
 def test_a_build_on_the_tip_keeps_the_verified_label(chain: ChainFixture) -> None:

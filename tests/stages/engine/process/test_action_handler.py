@@ -12,11 +12,10 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import FollowReason
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
-from rollup_node.stages.engine.follow.follow_source import FollowError, FollowResult
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.heads.engine_controller import raise_unless_done
 from rollup_node.stages.engine.process.action_handler import (
     QUIET_SECONDS,
@@ -28,7 +27,7 @@ from rollup_node.stages.engine.process.action_handler import (
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
@@ -103,9 +102,9 @@ class Handled:
         return next((float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} ")), 0.0)
 
 
-@pytest.fixture(params=[True, False], ids=["p2p", "no p2p"])
+@pytest.fixture
 def handled(chain: ChainFixture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Handled]:
-    before, result = log.configuration(), Handled(chain, tmp_path, request.param)
+    before, result = log.configuration(), Handled(chain, tmp_path, getattr(request, "param", True))
     log.configure("engine", Level.TRACE, result.records.append)
     yield result
     log.configure(*before)
@@ -121,7 +120,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
     result = AttributesResult(1, 1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
     return [
         act.LogLine("info", "a line", Code.RESET, {"block": ref}),
-        act.Count("sequencing_errors"),
+        BuildDropped("the engine lost it"),
         act.Observe("sequencer_sealing_seconds", 0.25),
         act.Lasts("EL sync", Code.EL_SYNC_STALLED, "no new block", {"block": 5}),
         act.Ends("EL sync", "blocks again", {"block": 6}),
@@ -167,6 +166,7 @@ def test_following_another_node_is_counted(handled: Handled) -> None:
     assert handled.metric('follow_source_requests_total{result="error_l1_mismatch"}') == 1.0
 
 
+@pytest.mark.parametrize("handled", [True, False], ids=["p2p", "no p2p"], indirect=True)
 def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     assert {type(action) for action in actions} == set(act.Action.__subclasses__())
@@ -209,12 +209,14 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-1.0"}') == 0
     assert handled.metric("sequencer_sealing_total") == handled.metric("sequencer_building_diff_total") == 1
     assert handled.metric('transactions_sequenced_total{type="deposits"}') == 1
-    handled.handler.perform([of_kind(actions, act.Observe), of_kind(actions, act.Count)])
+    handled.handler.perform([of_kind(actions, act.Observe), of_kind(actions, BuildDropped)])
     assert handled.metric("sequencer_sealing_seconds_sum") == 0.25
     assert handled.metric("sequencing_errors_total") == 1
     assert handled.line(of_kind(actions, act.AttributesProcessed)).startswith("DEBUG derived block is safe")
     handled.handler.perform([of_kind(actions, act.UnsafeBlockReceived), of_kind(actions, act.UnsafeQueueChanged)])
-    assert handled.metric("unsafe_payloads_total") == 1 and handled.metric("unsafe_payloads_buffer_mem_size") == 1_000
+    assert handled.metric("unsafe_payloads_total") == handled.metric("unsafe_payloads_buffer_len") == 1
+    assert handled.metric('refs_number{layer="l2",type="received_payload"}') == 1
+    assert handled.metric("unsafe_payloads_buffer_mem_size") == 1_000
     assert handled.metric('refs_number{layer="l2",type="l2_buffer_unsafe"}') == 1
 
 
@@ -270,15 +272,6 @@ def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
     assert " code=ENGINE-ANSWER task=unsafe blocks " in line and "OUT OF MEMORY" in line
     assert handled.problems == (f"ENGINE-ANSWER: unsafe blocks: {error}",)
     assert handled.status.engine_fails
-
-
-def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
-    """[FSR12]"""
-    for reason, error in (("future", "6 s ahead"), ("head order", "safe above local safe")):
-        code = FollowError(None, FollowReason.FUTURE, error).code
-        assert code is Code.FOLLOW_SOURCE
-        line = handled.line(failed("follow source", error, code, 4.0, reason))
-        assert line.startswith(f"WARN {error} code=FOLLOW-SOURCE reason={reason} task=follow source retry_in_s=4.0 ")
 
 
 def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled: Handled) -> None:

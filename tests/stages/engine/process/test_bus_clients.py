@@ -16,6 +16,7 @@ from rollup_node.stages.engine.process.bus_clients import (
     L1Client,
     P2PClient,
 )
+from rollup_node.stages.io.log.logger import Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
@@ -183,7 +184,10 @@ async def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, 
     assert peers.errors() == 0
 
 
-async def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, peers: Peers) -> None:
+async def test_publishing_ends_with_an_error_by_age_or_number(
+    chain: ChainFixture, peers: Peers, engine_log: list[Record]
+) -> None:
+    """The log has each reason once in a row."""
     parent, payload = chain.genesis, chain.payloads[chain.build(1)[1].hash]
     for _ in range(MAX_PUBLISHING + 1):
         peers.client.publish(payload, parent, 0)
@@ -194,6 +198,8 @@ async def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixtur
     peers.now += MAX_PUBLISHING_SECONDS + 1
     peers.client.repeat(7)
     assert peers.errors() == MAX_PUBLISHING + 1
+    reasons = ["too many newer blocks are not published either", "node has no p2p signer"]
+    assert [line.fields["error"] for line in engine_log] == [*reasons, "the p2p process did not publish it in time"]
 
 
 async def test_the_latest_blocks_are_requested_after_those_that_are_not_published_yet(

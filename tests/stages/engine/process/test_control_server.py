@@ -11,7 +11,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.inbox import RpcRequest
+from rollup_node.stages.engine.core.engine_core import RpcRequest
 from rollup_node.stages.engine.process.control_server import (
     IDLE_SECONDS,
     MAX_RESPONSE_BYTES,
@@ -38,8 +38,6 @@ from tests.support.engine.core_harness import RPC, CoreHarness, config_of, start
 from tests.support.engine.fake_engine import sequencing_engine
 from tests.support.p2p.blocks import block
 from tests.support.timing.conditions import until
-
-PEER = ProcessId(0, 1)
 
 
 class Rpc:
@@ -81,18 +79,18 @@ async def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_byt
         rpc.client.send(control.SealBlockRequest(1, bytes(8), 0, False))
         await until(lambda: len(rpc.handled) == 1)
         peer = rpc.handled[0][0]
-        for number in range(1, 41):
+        for number in range(1, 21):
             rpc.server.respond(peer, sealed(number, 1_000_000))
             assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
         assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
-        await until(lambda: len(rpc.responses) == 40)
-        rpc.client.send(control.SealBlockRequest(40, bytes(8), 0, False))
-        await until(lambda: len(rpc.responses) == 41)
+        await until(lambda: len(rpc.responses) == 20)
+        rpc.client.send(control.SealBlockRequest(20, bytes(8), 0, False))
+        await until(lambda: len(rpc.responses) == 21)
         assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
         kept = rpc.server.responses.bytes
-        rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
+        rpc.server.respond(peer, sealed(21, MAX_RESPONSE_BYTES))
         assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
-        rpc.client.send(control.SealBlockRequest(41, bytes(8), 0, False))
+        rpc.client.send(control.SealBlockRequest(21, bytes(8), 0, False))
         await until(lambda: len(rpc.handled) == 2)
 
 

@@ -225,7 +225,7 @@ async def test_events_are_sent_again_to_who_asks(
 async def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     """A supervisor fetches the receipts of each block."""
     refs = follow(chain, engine, 3)
-    engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 40
+    engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 8
     async with run_on(engine)(interop=True) as node:
         server, client = node.stage._interop, node.interop
         assert server is not None and client is not None
@@ -239,7 +239,7 @@ async def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeEx
             await node.until(lambda: len(received(node, InteropResponse)) == len(ids))
             return received(node, InteropResponse)
 
-        responses = await ask(range(40), "fetchReceipts", refs[2].id)
+        responses = await ask(range(8), "fetchReceipts", refs[2].id)
         assert all(len(response.result) > 1_000_000 for response in responses)
         assert (len(server.responses), server.responses.bytes) == (0, 0)
         for first in range(1000, 1000 + MAX_RESPONSES + 50, 50):

@@ -112,7 +112,7 @@ def test_any_json_in_place_of_any_part_of_an_answer(
         result = runner.run(ask())
         assert isinstance(result, TemporaryError) == (call == "storage_root"), "the answers are as they should be"
 
-        @settings(deadline=None, max_examples=100)
+        @settings(deadline=None, max_examples=50)
         @given(st.sampled_from(places), VALUES)
         def check(path: tuple[Any, ...], part: Any) -> None:
             if case == 2 and not path:

@@ -37,9 +37,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
 from tests.support.chains.chain_fixture import ChainFixture, chain_with, make_rollup
-from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
+from tests.support.engine.fake_conductor import FakeConductor
 from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
-from tests.support.servers.web_socket_server import WebSocketServer, web_socket_url
 
 
 @asynccontextmanager
@@ -55,6 +54,7 @@ def sealed(chain: ChainFixture) -> ExecutionPayload:
     return chain.payloads[chain.build(1)[1].hash]
 
 
+@pytest.mark.option("conductor.rpc", by="url")
 async def test_the_two_calls_have_the_forms_of_the_conductor(chain: ChainFixture) -> None:
     payload = sealed(chain)
     assert payload.parent_beacon_root is not None
@@ -103,13 +103,7 @@ async def test_a_failure_is_tried_twice_and_names_the_conductor(answer: Any, tex
         assert await client.ask(GetLeader()) is True, "the second attempt counts"
 
 
-async def test_a_refused_commit_is_a_failure(chain: ChainFixture) -> None:
-    async with FakeConductor(is_leader=False).serving() as conductor, client_of(conductor.url, 5.0) as client:
-        with pytest.raises(TemporaryError, match=NOT_LEADER):
-            await client.ask(CommitPayload(sealed(chain)))
-        assert conductor.committed == []
-
-
+@pytest.mark.option("conductor.rpc-timeout", by="timeout")
 async def test_a_hanging_conductor_costs_one_timeout_with_all_attempts() -> None:
     async with FakeConductor().serving() as conductor, client_of(conductor.url, 0.3) as client:
         conductor.hold.clear()
@@ -120,16 +114,6 @@ async def test_a_hanging_conductor_costs_one_timeout_with_all_attempts() -> None
         assert len(conductor.requests) == 1, "no time is left for a second attempt"
         conductor.hold.set()
         assert await client.ask(GetLeader()) is True
-
-
-async def test_a_conductor_that_is_away_is_named_and_used_once_it_is_there() -> None:
-    async with FakeConductor().serving() as conductor:
-        port = int(conductor.url.split(":")[-1].strip("/"))
-    async with client_of(conductor.url, 5.0) as client:
-        with pytest.raises(TemporaryError, match=f"127.0.0.1:{port}: cannot connect"):
-            await client.ask(GetLeader())
-        async with conductor.serving(port):
-            assert await client.ask(GetLeader()) is True
 
 
 def test_its_name_and_longest_time() -> None:
@@ -264,6 +248,7 @@ async def test_other_answers() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - large < 200 << 10 and large - before < 200 << 10
 
 
+@pytest.mark.option("l2.follow.source.rpc-timeout", by="timeout")
 async def test_a_slow_node() -> None:
     async def handler(_: web.Request) -> web.Response:
         await asyncio.sleep(20)
@@ -272,12 +257,3 @@ async def test_a_slow_node() -> None:
     assert "no answer within 0.2 s" in await failure_of(
         app_for_every_path(handler), FollowReason.NO_ANSWER, timeout=0.2
     )
-
-
-async def test_a_node_behind_a_web_socket() -> None:
-    """[WSK1]"""
-    server = WebSocketServer({"optimism_syncStatus": lambda: STATUS, "optimism_rollupConfig": lambda: CONFIG})
-    async with listening(server.app) as (url,):
-        client = FollowClient(web_socket_url(url), 5.0, CHAIN.rollup)
-        assert (await client.status()).safe == REFS[4]
-        await client.close()

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.engine.process import protocol_versions
 from rollup_node.stages.engine.process.protocol_versions import (
@@ -138,10 +136,6 @@ async def test_a_halt_is_published_and_ends_the_process(level: str, required: by
     await Versions("none").update(NEXT)
 
 
-NUMBERS = st.integers(0, (1 << 32) - 2)
-VERSIONS = st.builds(ProtocolVersion, NUMBERS, NUMBERS, NUMBERS, st.just(0), st.just(bytes(8)))
-
-
 def version(*numbers: int, build: bytes = bytes(8)) -> bytes:
     major, minor, patch, pre_release = (*numbers, 0, 0, 0)[:4]
     return ProtocolVersion(major, minor, patch, pre_release, build).encode()
@@ -179,16 +173,6 @@ def test_the_bytes_of_a_version() -> None:
 )
 def test_comparisons(own: bytes, other: bytes, delta: VersionDelta) -> None:
     assert compare(own, other) is delta
-
-
-@given(VERSIONS, VERSIONS)
-def test_releases_compare_like_their_numbers(one: ProtocolVersion, two: ProtocolVersion) -> None:
-    delta = compare(one.encode(), two.encode())
-    if ProtocolVersion(0) in (one, two):
-        assert delta is VersionDelta.EMPTY
-    else:
-        assert delta == -compare(two.encode(), one.encode())
-        assert (delta > 0, delta == 0) == (one > two, one == two)
 
 
 @pytest.mark.parametrize(("level", "halting"), [(None, 0), ("none", 0), ("major", 1), ("minor", 2), ("patch", 3)])

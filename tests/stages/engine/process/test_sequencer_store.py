@@ -21,8 +21,6 @@ from rollup_node.stages.engine.process.sequencer_store import (
 from rollup_node.stages.io.log.logger import Level, Record
 from tests.support.chains.chain_fixture import ChainFixture
 
-STATES = tuple(SequencerState(active, recover) for active in (None, False, True) for recover in (None, False, True))
-
 
 class Node:
     """The files of a node, and lives of its engine process."""
@@ -134,17 +132,6 @@ def test_the_sdm_opt_in_is_kept(node: Node, admin: bool) -> None:
     assert begun.sdm_opt_in is not admin, "with a conductor the file of rpc.admin-state is not read"
 
 
-def test_the_last_state_is_kept(tmp_path: Path) -> None:
-    """[ADM7]"""
-    path = str(tmp_path / "sequencer.state")
-    file = SequencerStateFile(path)
-    assert file.load() == SequencerState()
-    for state in STATES:
-        file.store(state)
-        assert SequencerStateFile(path).load() == state
-    assert [item.name for item in tmp_path.iterdir()] == ["sequencer.state"]
-
-
 @pytest.mark.parametrize(
     "text",
     ["stop", '{"a\xd3tive":true}', "{", '{"active":1}', '{"other":true}', " " * MAX_ADMIN_BYTES + '{"active":true}'],
@@ -153,11 +140,6 @@ def test_a_damaged_file_has_nothing(tmp_path: Path, text: str) -> None:
     damaged = tmp_path / "state"
     damaged.write_text(text, encoding="latin-1")
     assert SequencerStateFile(str(damaged)).load() == SequencerState()
-
-
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        SequencerStateFile(str(tmp_path / "missing" / "state")).store(SequencerState(active=False))
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:

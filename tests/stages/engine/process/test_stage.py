@@ -2,7 +2,6 @@
 
 import asyncio
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from rollup_node.stages.engine.calls.actions import Action
 from rollup_node.stages.engine.calls.engine_api import EngineAnswer, EngineCall
 from rollup_node.stages.engine.process.stage import DAY_SECONDS, RETRY_SECONDS
 from rollup_node.stages.messages import control
-from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     EngineStatus,
@@ -18,10 +16,10 @@ from rollup_node.stages.messages.engine import (
     ForkDoubts,
     L2BlocksRequest,
 )
-from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
+from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse, UnsafeBlocksRequest
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.stages.engine.conftest import Run, RunOn
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, sequencing_engine
 
@@ -46,22 +44,6 @@ async def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: 
         )
         assert node.health == ()
         assert b'refs_number{layer="l2",type="l2_safe"} 3.0' in node.meter.text()
-
-
-async def test_an_engine_that_goes_away_loses_nothing(
-    chain: ChainFixture, engine: FakeExecutionEngine, tmp_path: Path
-) -> None:
-    async with engine.serving():
-        node = EngineNode(chain, engine, tmp_path)
-    port = int(engine.url.split(":")[-1].strip("/"))
-    async with node.running():
-        await node.until(lambda: bool(node.health))
-        await node.until(lambda: any("cannot connect" in problem for problem in node.health))
-        async with engine.serving(port):
-            start = await node.start()
-            engine.answers["engine_getPayloadV4"] = [EngineFailure(-32000, "restarting")]
-            applied = await node.derive(start, 1, chain.genesis, chain.attributes(chain.genesis, 100), 101)
-            assert applied.outcome is AttributesOutcome.ACCEPTED
 
 
 async def test_an_idle_engine_that_goes_away_is_noticed(
@@ -114,17 +96,6 @@ async def test_forks_are_asked_for_daily_and_of_an_engine_that_is_away_soon(
         assert [item for item in published if isinstance(item, ForkDoubts)] == [ForkDoubts((doubt,))]
 
 
-async def test_an_l1_that_cannot_be_asked_is_waited_for(
-    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
-) -> None:
-    async with run() as node:
-        node.l1_error = Problem(None, "", "endpoint is away")
-        await node.until(lambda: any("endpoint is away" in line for line in node.failures))
-        assert node.starts == []
-        node.l1_error = None
-        await node.start()
-
-
 async def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 6)
     async with run() as node:
@@ -159,33 +130,6 @@ async def test_reads_of_other_processes(chain: ChainFixture, engine: FakeExecuti
         assert [block.ref for block in node.overlap_blocks[0].blocks] == refs[1:]
         assert node.payloads is not None and node.payloads.send(PayloadRequest(7, 2))
         await node.until(lambda: node.peer_payloads == [PayloadResponse(7, payload, None)])
-
-
-@pytest.mark.option("sequencer.enabled")
-async def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
-    engine, clock = sequencing_engine(), chain_clock(speed=5)
-    user = engine.chain.user
-    engine.pool = [user]
-    async with run_on(engine)(clock=clock, sequencer_enabled=True, sequencer_l1_confs=0) as node:
-        await node.until(lambda: node.status is not None and node.status.sequencer_active)
-        await node.until(lambda: len(engine.canonical()) >= 3)
-        assert user in engine.canonical()[2].transactions
-        stopped = await node.admin(control.StopSequencerRequest(1))
-        assert stopped.error is None
-        assert stopped.head == engine.head
-        assert await node.admin(control.StopSequencerRequest(1)) == stopped, "a repeated request gets the same response"
-        assert (await node.admin(control.StopSequencerRequest(2))).error == "sequencer not running"
-        height, stopped_at = len(engine.canonical()), clock().unix
-        await node.until(lambda: clock().unix > stopped_at + 3)
-        assert len(engine.canonical()) == height, "three block times later there is no other block"
-        wrong = await node.admin(control.StartSequencerRequest(3, bytes(32)))
-        assert wrong.error is not None and wrong.error.startswith("block hash does not match: head 0x")
-        assert (await node.admin(control.StartSequencerRequest(4, engine.head))).error is None
-        assert (await node.admin(control.StartSequencerRequest(5, engine.head))).error == "sequencer already running"
-        await node.until(lambda: len(engine.canonical()) >= height + 2)
-        times = [payload.timestamp for _, payload in sorted(engine.canonical().items())]
-        assert times == list(range(1_001, 1_001 + len(times)))
-        assert b"transactions_sequenced_total" in node.meter.text()
 
 
 async def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn) -> None:
@@ -247,21 +191,32 @@ async def test_a_sealed_block_is_published_before_it_is_inserted(
     assert order[:6] == ["PublishBlock", "NewPayload"] * 3
 
 
-@pytest.mark.fault("F42")
-async def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> None:
-    engine = sequencing_engine(l1_step=2)
-    chain = engine.chain
-    async with run_on(engine)(clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0) as node:
-        await node.until(lambda: any(chain.ref(p).l1_origin.number >= 101 for p in engine.canonical().values()))
-        first = node.status
-        chain.reorg("b", 101)
-        node.move_l1(106)
-        await node.until(lambda: any("has L1 origin" in line for line in node.failures))
-        engine.answers["engine_getPayloadV4"] = [EngineFailure(-38001, "unknown payload")]
-        renewed = chain.l1_ref(102).id
-        await node.until(lambda: any(chain.ref(p).l1_origin == renewed for p in engine.canonical().values()))
-        await node.until(lambda: b"sequencing_errors_total" in node.meter.text())
-        for payload in engine.canonical().values():
-            origin = chain.ref(payload).l1_origin
-            assert origin == chain.l1_ref(origin.number).id, "no block is left on the old branch"
-        assert first is not None and node.status is not None and node.status.reset > first.reset
+@pytest.mark.fault("F48")
+async def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
+    """[UNS5] As op-node's `syncmode.req-resp` once did."""
+    engine = sequencing_engine(l1_step=6)
+    refs = engine.chain.build(6)
+    blocks = [engine.chain.payloads[ref.hash] for ref in refs[1:]]
+    async with run_on(engine)(p2p=True, gaps_from_engine=False, clock=chain_clock()) as node:
+        await node.until(lambda: node.unsafe == 0)
+        await node.gossip(blocks[5], blocks[4])
+        gap = UnsafeBlocksRequest(0, GapEnd(5, refs[5].hash, refs[4].hash))
+        await node.until(lambda: node.requested.count(gap) >= 2)
+        assert {item for item in node.requested if item.gap_end is not None} == {gap}
+        await node.gossip(*reversed(blocks[:4]))
+        await node.until(lambda: node.unsafe == 6)
+
+
+@pytest.mark.fault("F44")
+async def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn) -> None:
+    """[STA2] 150 blocks behind the tip it has no whole block, 18 behind it all that derivation needs."""
+    chain = chain_with(l1_step=2, seq_window_size=2)
+    engine = FakeExecutionEngine(chain)
+    refs = chain.build(200, per_epoch=1)
+    engine.head, engine.pruned = refs[200].hash, 120
+    async with run_on(engine)(offset_el_safe=300.0) as node:
+        node.move_l1(refs[200].l1_origin.number)
+        result = await node.start()
+        assert (result.safe_head, result.base) == (refs[182], refs[132].l1_origin)
+        await node.until(lambda: node.status is not None and node.status.finalized == refs[182])
+        assert node.unsafe == 200 and node.failures == []

@@ -293,8 +293,3 @@ def test_a_head_that_goes_back_below_the_window_gets_its_origin(chain: ChainFixt
     assert machine.wanted_l1_blocks(heads(chain, head)) is None
     assert machine.select_origin(head) == chain.l1(105)
     assert len(l1.blocks) == MAX_BLOCKS
-
-
-def test_the_window_is_bounded(chain: ChainFixture) -> None:
-    l1 = window(chain, 500, *range(100, 300))
-    assert sorted(l1.blocks) == list(range(300 - MAX_BLOCKS, 300))

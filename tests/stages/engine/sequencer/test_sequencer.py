@@ -4,9 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Heads
@@ -18,7 +15,6 @@ from rollup_node.stages.engine.sequencer.sequencer import (
 )
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import config_of
@@ -27,7 +23,6 @@ BUILD = api.ForkchoiceAnswer("VALID", b"payload1")
 VALID = api.PayloadAnswer("VALID")
 START = 1_000.0
 """The time of the L2 genesis block; blocks come every 2 s."""
-WITH_BLOCK = (SequencerPhase.FETCHED, SequencerPhase.COMMITTING, SequencerPhase.SEALED)
 
 
 def heads(chain: ChainFixture, unsafe: L2BlockRef | None = None, safe: L2BlockRef | None = None) -> Heads:
@@ -199,14 +194,6 @@ def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFi
         assert sequencer.next(now) == api.NewPayload(payload)
 
 
-def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture, sequencer: Sequencer) -> None:
-    payload = seal(chain, sequencer, START + 1.95)
-    assert isinstance(
-        sequencer.answer(api.NewPayload(payload), api.PayloadAnswer("INVALID"), START + 1.95), BuildDropped
-    )
-    assert sequencer.sealed is None and sequencer.wait_until() == START + 3.95
-
-
 def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
     sequencer = running(chain)
     sequencer.retry_later(TemporaryError("no origin"), START)
@@ -283,11 +270,6 @@ def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
     assert sequencer.start(wrong, START) == "sequencer already running"
 
 
-def test_starts_by_option_without_knowing_the_head(chain: ChainFixture) -> None:
-    sequencer = Sequencer(config_of(chain, sequencer_enabled=True))
-    assert sequencer.active and sequencer.next(START + 100) is None
-
-
 def test_a_stop_drops_the_job_at_once(chain: ChainFixture, sequencer: Sequencer) -> None:
     assert sequencer.stop() is None
     assert not sequencer.active and sequencer.building is None
@@ -313,137 +295,3 @@ def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture, sequence
     else:
         sequencer.on_heads(heads(chain, chain.build(2)[2]), START + 2)
     assert not sequencer.active
-
-
-class Life(RuleBasedStateMachine):
-    """Any order of events: a block is only ever built on the tip, and nothing is done while paused or stopped."""
-
-    chain: ChainFixture
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = START
-        self.refs = self.chain.build(3)
-        self.tip = self.refs[0]
-        self.sequencer = Sequencer(
-            config_of(self.chain, sequencer_enabled=True, conductor_enabled=True, sequencer_max_safe_lag=3)
-        )
-        self.committing: ExecutionPayload | None = None
-        self.committed: list[ExecutionPayload] = []
-
-    def heads(self) -> Heads:
-        return heads(self.chain, self.tip, self.refs[0])
-
-    @rule(seconds=st.sampled_from([0.0, 0.05, 1.0, 2.0, 40.0]))
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-
-    @rule()
-    def begin(self) -> None:
-        self.sequencer.on_start(self.heads(), self.now)
-
-    @rule()
-    def reset(self) -> None:
-        self.sequencer.on_reset()
-
-    @rule(tip=st.integers(0, 3))
-    def move(self, tip: int) -> None:
-        self.tip = self.refs[tip]
-        self.sequencer.on_heads(self.heads(), self.now)
-
-    @rule()
-    def derive(self) -> None:
-        self.sequencer.on_derived_build()
-
-    @rule()
-    def stop(self) -> None:
-        self.sequencer.stop()
-
-    @rule()
-    def start(self) -> None:
-        self.sequencer.start(self.tip.hash, self.now)
-
-    @precondition(lambda self: len(self.committed) > 1)
-    @rule()
-    def override(self) -> None:
-        self.sequencer.override_leader(self.now)
-
-    @rule(answer=st.sampled_from([False, None, True]))
-    def commit(self, answer: bool | None) -> None:
-        if self.sequencer.heads is None:
-            self.begin()
-        self.start()
-        for _ in range(5):
-            if self.sequencer.sealed is None and self.sequencer.next(self.now) is not None:
-                self.work(good=True, temporary=False)
-            self.now += 1.0
-        call = self.sequencer.next_commit(self.now)
-        if call is not None:
-            self.committing = call.payload
-            if answer is not None:
-                self.answer_commit(good=answer)
-
-    @precondition(lambda self: self.committing is not None)
-    @rule(good=st.booleans())
-    def answer_commit(self, good: bool) -> None:
-        payload, self.committing = self.committing, None
-        assert payload is not None
-        if good:
-            self.committed.append(payload)
-            self.sequencer.committed(payload, self.now)
-        else:
-            self.sequencer.commit_failed(payload, api.Unavailable("refused"), self.now)
-
-    @precondition(lambda self: self.sequencer.stopping)
-    @rule()
-    def is_not_the_leader(self) -> None:
-        self.sequencer.stop_without_last()
-
-    @precondition(lambda self: self.sequencer.next(self.now) is not None)
-    @rule(good=st.booleans(), temporary=st.booleans())
-    def work(self, good: bool, temporary: bool) -> None:
-        need = self.sequencer.next(self.now)
-        parent = self.sequencer.heads.unsafe  # type: ignore[union-attr]
-        attributes = self.chain.attributes(parent, parent.l1_origin.number)
-        if isinstance(need, L2BlockRef):
-            assert need == parent
-            if good:
-                self.sequencer.set_attributes(need, attributes)
-            else:
-                self.sequencer.retry_later(TemporaryError("no origin"), self.now)
-            return
-        assert need is not None
-        answer: Any = api.ErrorAnswer(-32000, "busy")
-        if isinstance(need, api.ForkchoiceUpdate):
-            assert need.forkchoice.head == parent.hash
-            answer = BUILD if good else answer if temporary else api.ForkchoiceAnswer("INVALID")
-        elif isinstance(need, api.GetPayload):
-            answer = self.chain.seal(parent, attributes) if good else answer
-        else:
-            assert isinstance(need, api.NewPayload) and need.payload.parent_hash == parent.hash
-            assert not self.sequencer.conducted or need.payload in self.committed
-            answer = VALID if good else answer if temporary else api.PayloadAnswer("INVALID")
-        event = self.sequencer.answer(need, answer, self.now)
-        if isinstance(event, SequencedBlock):
-            assert self.sequencer.next(self.now + 100) is None
-            self.tip = event.block.ref
-            self.sequencer.on_heads(self.heads(), self.now)
-
-    @invariant()
-    def quiet_when_paused(self) -> None:
-        sequencer = self.sequencer
-        if not sequencer.active or sequencer.pause:
-            assert sequencer.next(self.now + 1_000) is None and sequencer.next_commit(self.now + 1_000) is None
-        if not sequencer.active:
-            assert sequencer.sealed is None and not sequencer.stopping
-        is_committing = sequencer.phase is SequencerPhase.COMMITTING
-        assert not is_committing or self.committing == sequencer.sealed, "an answer is on its way"
-        assert (sequencer.phase in WITH_BLOCK) == (sequencer.sealed is not None)
-        assert sequencer.building is None or sequencer.phase is not SequencerPhase.IDLE
-
-
-def test_any_order_of_events(lasting_chain: ChainFixture) -> None:
-    Life.chain = lasting_chain
-    case = Life.TestCase
-    case.settings = settings(max_examples=40, stateful_step_count=25)
-    case().runTest()

@@ -136,6 +136,7 @@ def test_a_start_outlives_a_reset() -> None:
 # --- commits -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault("F52")
 def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> None:
     harness = running()
     commit = harness.until(CommitPayload)
@@ -171,6 +172,9 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
     harness.answer(commit, True)
     assert harness.published == []
     assert inserts(harness) == []
+    harness.run_until_idle()
+    harness.pass_time(2.0)
+    assert harness.unsafe > 1, "the next one is built"
 
 
 # --- stop ----------------------------------------------------------------------------------------------------------
@@ -261,6 +265,17 @@ def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
     harness = started(chain_with(block_time=1))
     harness.request(control.OverrideLeaderRequest(1))
     assert harness.responses == [control.ControlResponse(1, "sequencer is not enabled", None)]
+
+
+def test_an_override_lasts_for_the_life_of_the_process() -> None:
+    """[CND7] No block after it is committed, whoever leads; here it comes before the sequencer is started."""
+    harness = conducted()
+    harness.request(control.OverrideLeaderRequest(1))
+    harness.request(start_request(harness, 2))
+    assert harness.responses[-1] == control.ControlResponse(2, None, None)
+    for _ in range(3):
+        harness.pass_time(1.0)
+    assert harness.unsafe > 1 and harness.committed == []
 
 
 @pytest.mark.parametrize("between_tries", [False, True])

@@ -14,15 +14,12 @@ from rollup_node.stages.engine.starts.el_sync import (
     RECENT_SECONDS,
     RESEND_SECONDS,
     STALE_TARGET_SECONDS,
-    ELSync,
     ELSyncState,
     offset_blocks,
 )
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
-from tests.support.chains.chain_fixture import chain_with
-from tests.support.engine.core_harness import config_of
 from tests.support.engine.el_sync_bench import Bench, syncing
 
 
@@ -277,23 +274,6 @@ def test_how_long_a_first_block_is_waited_for(
     bench.monotonic += LISTEN_SECONDS
     bench.run()
     assert bench.sync.in_progress == (seconds == inf)
-
-
-def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() -> None:
-    bench = Bench(sequencer=True)
-    bench.sync.offer(bench.payload(3))
-    bench.run()
-    assert bench.state() is ELSyncState.STARTED
-    bench.monotonic += LISTEN_SECONDS
-    bench.run()
-    assert bench.state() is ELSyncState.FINISHED and bench.sync.heads is None
-
-
-def test_without_the_option_there_is_no_sync() -> None:
-    chain = chain_with()
-    sync = ELSync(config_of(chain), False)
-    sync.offer(chain.payloads[chain.build(1)[1].hash])
-    assert not sync.in_progress and sync.needs_start and sync.target is None and sync.next(0.0, 0.0) is None
 
 
 @pytest.mark.parametrize(

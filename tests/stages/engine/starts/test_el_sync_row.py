@@ -88,23 +88,6 @@ def test_from_an_empty_engine_to_derivation() -> None:
     node.derive()
 
 
-def test_a_gap_between_the_target_and_the_tip_is_requested_from_peers_where_the_engine_does_not_fetch_it() -> None:
-    node = Node(p2p=True)
-    node.gossip(8)
-    node.harness.wait(RESEND_SECONDS)
-    node.engine.fetch()
-    node.engine.lost = {node.refs[number].hash for number in (9, 10, 11, 12)}
-    node.harness.step()
-    node.harness.gossip(node.chain.payloads[node.refs[11].hash])
-    node.harness.run_until_idle()
-    for _ in range(5):
-        node.wait(4.0)
-    request = node.harness.done(act.RequestGap)[-1]
-    assert request.head == node.refs[8] and request.gap_end.block_number == 11
-    node.gossip(9, 10)
-    assert node.heads()[0] == 11
-
-
 def test_a_block_from_the_future_while_the_engine_syncs() -> None:
     """Whose ancestors no engine has: the sync to the live chain ends all the same [ELS11], and derivation consolidates
     that chain without a reset, which would point the engine elsewhere (optimism#21004)."""
@@ -191,26 +174,6 @@ def test_the_engine_dies_in_every_state() -> None:
     assert node.heads()[0] == 10 and node.state() is ELSyncState.FINISHED
 
 
-def test_an_engine_that_loses_everything_before_the_start_is_confirmed_syncs_again() -> None:
-    node = Node()
-    node.gossip(10)
-    node.engine.fetch()
-    node.harness.wait(RESEND_SECONDS)
-    for _ in range(20):
-        node.harness.step()
-        if node.harness.core.heads is not None:
-            break
-        node.harness.answer(node.harness.open[0])
-    node.engine.lose(0)
-    node.engine.head = node.chain.genesis.hash
-    node.harness.run_until_idle()
-    node.wait(15.0)
-    assert node.state() is ELSyncState.STARTED, "the target of before"
-    node.engine.fetch()
-    node.wait(RESEND_SECONDS)
-    assert node.heads() == (10, 6, 6)
-
-
 @pytest.mark.parametrize("answer", [None, Unavailable("no transactions", unreadable=True)], ids=["none", "unreadable"])
 def test_an_engine_without_the_history_behind_the_offset_starts_nearer_to_the_tip(answer: Unavailable | None) -> None:
     """The blocks below the safe head are pruned: its offset shrinks until the pipeline start is found [ELS12]."""
@@ -229,28 +192,6 @@ def test_an_engine_without_the_history_behind_the_offset_starts_nearer_to_the_ti
         pruned = isinstance(pending.call, GetBlock) and pending.call.name in (6, node.refs[6].hash)
         node.harness.answer(pending, answer if pruned else ...)
     assert node.heads() == (10, 8, 8)
-
-
-def test_the_only_sequencer_does_not_wait_for_a_sync_that_cannot_come() -> None:
-    node = Node(sequencer_enabled=True, sequencer_l1_confs=0)
-    assert node.state() is ELSyncState.FINISHED and node.harness.logged("skipping EL sync")
-    for _ in range(40):
-        if node.heads()[0] > 1:
-            break
-        node.harness.sleep()
-        node.harness.run_until_idle()
-    assert node.heads()[0] > 1, "it builds"
-
-
-def test_unreadable_labels_are_no_labels() -> None:
-    node = Node()
-    harness = CoreHarness(node.chain, node.engine, **node.config)
-    for _ in range(3):
-        harness.step()
-        harness.answer(harness.call(CallPurpose.EL_SYNC), Unavailable("no L1 attributes", unreadable=True))
-    harness.gossip(node.chain.payloads[node.refs[10].hash])
-    harness.run_until_idle()
-    assert harness.el_sync.state is ELSyncState.STARTED and harness.failures == []
 
 
 def test_what_failed_is_no_problem_any_more_once_the_sync_is_skipped() -> None:

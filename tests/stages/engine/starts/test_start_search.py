@@ -287,7 +287,7 @@ def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_b
     return need, reads
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=120),
     cases=st.lists(

@@ -1,19 +1,7 @@
 """The latest blocks on their way back into an engine that lost them [SEQ39 to SEQ43]."""
 
-from collections.abc import Sequence
-
 import msgspec
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 
 from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.unsafe.lost_blocks import (
@@ -25,7 +13,7 @@ from rollup_node.stages.engine.unsafe.lost_blocks import (
     LostBlocksPhase,
 )
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
 CHAIN = chain_with(l1_step=4)
@@ -85,12 +73,6 @@ def test_the_p2p_process_is_asked_each_second_until_it_answers() -> None:
     assert not lost.pending, "nothing was asked"
 
 
-def test_a_node_without_a_p2p_process_does_nothing() -> None:
-    lost = LostBlocks(CHAIN.rollup, False)
-    lost.begin(REFS[4].id, NOW)
-    assert not lost.pending and lost.wait_until() is None
-
-
 def test_every_origin_is_checked_once_the_first_time_afresh() -> None:
     lost = asking()
     lost.answer(REFS[4].id, blocks(5, 10))
@@ -132,26 +114,6 @@ def test_blocks_that_are_of_no_rollup() -> None:
     assert not lost.pending and lost.reason == "the latest blocks cannot be read"
 
 
-def test_the_next_blocks_are_asked_for_once_the_last_queued_one_is_the_head() -> None:
-    lost = queued(5, 7)
-    for number in (5, 6):
-        lost.on_head(REFS[number].id, NOW + number)
-        assert lost.phase is LostBlocksPhase.QUEUED and lost.wait_until() == NOW + number + PATIENCE_SECONDS
-    lost.on_head(REFS[7].id, NOW + 7)
-    assert lost.question(NOW + 7) == REFS[7].id
-    lost.answer(REFS[7].id, ())
-    assert not lost.pending and lost.count == 3
-
-
-def test_another_head_is_asked_about() -> None:
-    """Derivation has replaced block 6: what was queued does not follow it."""
-    lost = queued(5, 7)
-    lost.on_head(REFS[5].id, NOW)
-    replaced = BlockId(6, bytes(32))
-    lost.on_head(replaced, NOW)
-    assert lost.question(NOW) == replaced
-
-
 @pytest.mark.parametrize(("head", "asks"), [(5, False), (4, True), (3, True)])
 def test_a_head_that_derivation_has_replaced_is_asked_about(head: int, asks: bool) -> None:
     lost = asking()
@@ -186,27 +148,12 @@ def test_it_is_given_up_when_the_head_stands_still() -> None:
     assert not lost.pending and lost.reason == "the blocks below them are neither on L1 nor at peers"
 
 
-def test_time_in_which_l1_does_not_answer_does_not_count() -> None:
-    lost = asking()
-    lost.answer(REFS[4].id, blocks(5, 6))
-    lost.expire(False, NOW + 99)
-    assert lost.pending and lost.wait_until() is None
-
-
 def test_an_invalid_block_ends_it() -> None:
     lost = queued(5, 7)
     lost.refused(REFS[9].hash, "bad state root")
     assert lost.pending, "of another chain"
     lost.refused(REFS[6].hash, "bad state root")
     assert not lost.pending and lost.reason == "the execution engine refuses block 6: bad state root"
-
-
-def test_a_reset_ends_it() -> None:
-    lost = queued(5, 7)
-    lost.clear()
-    assert (lost.pending, lost.count, lost.head) == (False, 0, None)
-    lost.on_head(REFS[5].id, NOW)
-    assert not lost.pending
 
 
 @pytest.mark.parametrize(
@@ -235,107 +182,3 @@ def test_the_queue_of_others_has_given_the_chain_another_block() -> None:
 
 
 # --- any order of events -------------------------------------------------------------------------------------------
-
-
-class Walk(RuleBasedStateMachine):
-    """A chain of own blocks above an engine that loses them and gets them back, over an L1 that is reorganised.
-
-    What is queued always links to the chain of own blocks, and its origins were canonical when they were checked;
-    when nothing fails the engine has all of them in the end."""
-
-    @initialize(length=st.integers(0, 12), head=st.integers(0, 12))
-    def begin(self, length: int, head: int) -> None:
-        self.chain = chain_with(l1_step=4)
-        self.refs: Sequence[L2BlockRef] = self.chain.build(length, per_epoch=3)
-        self.head = min(head, length)
-        self.now = NOW
-        self.queue: list[ExecutionPayload] = []
-        self.branch = 0
-        self.lost = LostBlocks(self.chain.rollup, True)
-        self.start()
-
-    def start(self) -> None:
-        self.lost.begin(self.refs[self.head].id, self.now)
-
-    def latest(self) -> tuple[ExecutionPayload, ...]:
-        return tuple(self.chain.payloads[ref.hash] for ref in self.refs[self.head + 1 :][:4])
-
-    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0]), answers=st.booleans())
-    def ask(self, seconds: float, answers: bool) -> None:
-        self.now += seconds
-        head = self.lost.question(self.now)
-        if head is not None:
-            assert head == self.refs[self.head].id
-            if answers:
-                self.lost.answer(head, self.latest())
-        self.lost.expire(bool(self.queue), self.now)
-
-    @rule(there=st.booleans())
-    def check(self, there: bool) -> None:
-        call = self.lost.origin_call()
-        if call is not None:
-            self.lost.add_origin(call.number, self.chain.l1_ref(call.number) if there else None)
-
-    @rule()
-    def release(self) -> None:
-        released = self.lost.release(None, self.now)
-        if released:
-            assert released == list(self.latest())[: len(released)]
-            self.queue = released
-
-    @precondition(lambda self: self.queue)
-    @rule(is_valid=st.booleans())
-    def insert(self, is_valid: bool) -> None:
-        payload = self.queue.pop(0)
-        if payload.parent_hash != self.refs[self.head].hash:
-            return
-        if is_valid:
-            self.head += 1
-            self.lost.on_head(self.refs[self.head].id, self.now)
-        else:
-            self.queue = []
-            self.lost.refused(payload.block_hash, "bad")
-            assert not self.lost.pending
-
-    @rule(count=st.integers(0, 5))
-    def lose(self, count: int) -> None:
-        """The engine restarts, and the start search finds where it is."""
-        self.lost.clear()
-        self.head, self.queue = max(0, self.head - count), []
-        self.start()
-
-    @rule(depth=st.integers(1, 3))
-    def reorganise(self, depth: int) -> None:
-        self.branch += 1
-        self.chain.reorg(f"branch {self.branch}", max(101, self.refs[-1].l1_origin.number + 1 - depth))
-
-    @invariant()
-    def nothing_is_due_without_end(self) -> None:
-        lost = self.lost
-        if lost.phase is LostBlocksPhase.DONE:
-            assert lost.wait_until() is None and lost.origin_call() is None and lost.release(None, self.now) == []
-        elif lost.phase is LostBlocksPhase.CHECKING:
-            assert lost.origin_call() is not None
-        else:
-            assert lost.wait_until() is not None
-
-    def teardown(self) -> None:
-        """From here on everything works."""
-        if not hasattr(self, "lost"):
-            return
-        canonical = [ref for ref in self.refs if self.chain.l1_ref(ref.l1_origin.number).id == ref.l1_origin]
-        self.lose(0)
-        for _ in range(200):
-            if not self.lost.pending:
-                break
-            self.ask(1.0, True)
-            self.check(True)
-            self.release()
-            if self.queue:
-                self.insert(True)
-        assert (not self.lost.pending and self.lost.reason is None) or self.head + 1 < len(self.refs)
-        assert self.head >= canonical[-1].number
-
-
-def test_any_order_of_events_ends_with_the_blocks_that_may_come_back() -> None:
-    run_state_machine_as_test(Walk, settings=settings(max_examples=80, stateful_step_count=30, deadline=None))

@@ -7,11 +7,10 @@ import pytest
 
 from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose
-from rollup_node.stages.engine.calls.engine_api import GetPayload, PayloadAnswer, Unavailable
+from rollup_node.stages.engine.calls.engine_api import PayloadAnswer
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
 from rollup_node.stages.engine.unsafe.unsafe_rows import PROBLEM
 from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
-from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -96,32 +95,6 @@ def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
     waits, at_start, again, *lacks, after = shown
     assert "waits for the p2p process" in waits and waits == again, "from the first moment on"
     assert lacks and all("lacks the latest blocks" in text for text in lacks) and at_start == after == "None"
-
-
-def test_another_life_of_the_engine_process_gets_the_blocks_back() -> None:
-    """Whole node and engine at once: the p2p process has read its file."""
-    harness = sequencing()
-    signed, engine = list(harness.keeps.signed), harness.engine
-    engine.lose(height(harness) - 3)
-    again = CoreHarness(harness.chain, engine, sequencer_enabled=True, sequencer_l1_confs=0, p2p=True)
-    again.keeps = harness.keeps
-    again.latest, again.now, again.l1_head = LatestBlocks(harness.keeps), harness.now, harness.l1_head
-    again.move_l1(again.l1_head)
-    build(again, 2)
-    assert again.keeps.refused == [] and again.keeps.signed[: len(signed)] == signed
-
-
-def test_nothing_is_built_while_the_p2p_process_is_silent_for_a_while() -> None:
-    harness = sequencing()
-    latest, harness.latest = harness.latest, None
-    at = lose(harness, 2)
-    until(harness, lambda: len(harness.done(RequestLatestBlocks)) > 4)
-    assert height(harness) == at and not any(isinstance(item.call, GetPayload) for item in harness.open)
-    shown = harness.done(ShowProblem)[-1]
-    assert shown.name == PROBLEM and "waits for the p2p process" in str(shown.problem)
-    harness.latest = latest
-    build(harness, 1)
-    assert harness.keeps.refused == [] and harness.logged(BACK) and not harness.logged(WITHOUT)
 
 
 def test_without_an_answer_other_blocks_are_built_and_not_signed() -> None:
@@ -227,24 +200,6 @@ def test_an_engine_that_refuses_one_of_them() -> None:
     assert reason is not None and reason.startswith(f"the execution engine refuses block {at + 1}: ")
     assert reason.endswith(": bad state root")
     assert [item.block_number for item in harness.keeps.refused] == [top - 1, top]
-
-
-def test_an_l1_that_does_not_answer_is_waited_for() -> None:
-    harness = sequencing()
-    signed = list(harness.keeps.signed)
-    lose(harness, 2)
-    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
-    before = harness.now.monotonic
-    while harness.now.monotonic < before + 2 * PATIENCE_SECONDS:
-        if is_open(harness, CallPurpose.LOST_BLOCKS):
-            harness.answer(harness.call(CallPurpose.LOST_BLOCKS), Unavailable("no answer"))
-        harness.run_others(CallPurpose.LOST_BLOCKS)
-        if not harness.open:
-            harness.sleep()
-    assert "lost blocks" in harness.failing
-    build(harness, 1)
-    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
-    assert "lost blocks" not in harness.failing
 
 
 # --- stopped, started, and no sequencer ----------------------------------------------------------------------------

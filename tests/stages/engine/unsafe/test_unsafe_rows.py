@@ -235,7 +235,8 @@ def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
     gap = Gap(6, p2p=True)
     gap.engine.fetch()
     gap.gossip(12)
-    gap.harness.answer(gap.harness.until(api.GetBlockRef, CallPurpose.UNSAFE_GAP), api.Unavailable("away"))
+    gap.harness.answer(gap.harness.until(api.GetBlockRef, CallPurpose.UNSAFE_GAP), None)
+    assert "the engine does not show block 0 below it" in gap.harness.failures[-1]
     assert gap.harness.failing == {"unsafe gap"} and gap.heads == (6, 0)
     assert gap.harness.until(api.ForkchoiceUpdate, CallPurpose.FORKCHOICE).call == gap.our_update()
     gap.harness.answer(gap.harness.until(api.GetBlockRef, CallPurpose.UNSAFE_GAP), gap.refs[5])
