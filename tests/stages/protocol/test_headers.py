@@ -121,17 +121,6 @@ def test_recorded_json_headers(shared_data: Path, name: str) -> None:
     assert headers.header_hash(headers.header_from_json(block)).hex() == block["hash"][2:]
 
 
-def test_recorded_l2_parent_headers(shared_data: Path) -> None:
-    known: dict[bytes, str] = {}
-    for path in sorted((shared_data / "l2_payloads").glob("*.json")):
-        fixture = json.loads(path.read_bytes())
-        result = headers.header_from_json(fixture["parent_header"])
-        digest = headers.header_hash(result)
-        known[digest] = path.name
-        assert known.get(result.parent_hash, "") < path.name
-    assert len(known) == 24
-
-
 def test_the_root_of_a_recorded_block(shared_data: Path) -> None:
     block = json.loads((shared_data / "l1" / "op_service_blocks_post-shanghai-success_data.json").read_bytes())
     assert block["withdrawals"]
