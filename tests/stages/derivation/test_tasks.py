@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamLimitExceeded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 
@@ -32,21 +32,6 @@ def test_tasks_and_results_travel() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=DecodedChannel) == result
     task = DecodeChannel(b"body", 1000, True, RULES)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=DecodeChannel) == task
-
-
-def test_long_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MAX_BATCHES", 3)
-    task = DecodeChannel(_body(7), 10_000, True, RULES)
-    numbers: list[int] = []
-    while True:
-        result = run(task)
-        assert len(result.batches) <= 3
-        numbers += [batch.epoch_number for batch in result.batches if isinstance(batch, SingularBatch)]
-        if result.end is not None:
-            break
-        task = msgspec.structs.replace(task, first=task.first + len(result.batches))
-    assert numbers == [1, 2, 3, 4, 5, 6, 7]
-    assert result.end == StreamExhausted()
 
 
 def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Iterable
-from itertools import pairwise
 
 import msgspec
 import pytest
@@ -248,27 +247,6 @@ def test_no_l1_data_halts_derivation(drawn: st.DataObject) -> None:
     chain.run()
     assert isinstance(chain.last_output, outputs.NeedL1Block | outputs.NeedReset | outputs.NeedL2Blocks)
     assert all(str(dropped) for dropped in chain.dropped)
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_the_split_of_frames_over_blocks_does_not_matter(drawn: st.DataObject) -> None:
-    forks = forks_until(drawn.draw(st.sampled_from(["granite", "holocene", "jovian"])))
-    blocks = plan(GENESIS, 3)
-    body = channel_body([span(blocks)], Compression.ZLIB)
-    cuts = sorted(drawn.draw(st.lists(st.integers(0, len(body)), max_size=6)))
-    edges = [0, *cuts, len(body)]
-    chain = RollupChain(forks)
-    items: list[bytes] = []
-    for number, (start, stop) in enumerate(pairwise(edges)):
-        items.append(_item(Frame(channel_id("A"), number, body[start:stop], number == len(edges) - 2)))
-        if drawn.draw(st.booleans()):
-            chain.mine(*items)
-            items = []
-    chain.mine(*items)
-    chain.mine()
-    assert refs(chain.run()) == refs(blocks)
-    assert chain.dropped == []
 
 
 @pytest.mark.parametrize("forks", ["granite", "holocene", "jovian"])
