@@ -417,12 +417,6 @@ def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
     net.wait_for_safe(head["number"] + 1)
 
 
-def test_a_verifier_does_not_sequence(net: Devnet) -> None:
-    assert ask(net, "verifier", "admin_sequencerActive") is False
-    for method, params in (("admin_startSequencer", ["0x" + "12" * 32]), ("admin_stopSequencer", [])):
-        assert refused(net, "verifier", method, *params) == "sequencer is not enabled"
-
-
 @pytest.mark.parametrize("name", Devnet.nodes)
 def test_derivation_is_reset(net: Devnet, name: str) -> None:
     before = net.safe_number(name)

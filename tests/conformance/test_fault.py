@@ -104,9 +104,6 @@ def numbers_of_every_field() -> None:
                 assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).reason_type is SpanBatchMalformed
 
 
-# --- damaged streams -----------------------------------------------------------------------------------------------
-
-
 # --- forks, payloads, configs --------------------------------------------------------------------------------------
 
 

@@ -212,7 +212,7 @@ def test_batch_transactions_come_last_and_deposits_only_removes_them() -> None:
 ODD = SystemConfig(
     batcher=b"\x02" * 20,
     overhead=ZERO_HASH,
-    scalar=packed_scalar(3, 4),
+    scalar=packed_scalar(3, 0xFF000004),
     gas_limit=5_000_000,
     eip1559_params=bytes.fromhex("0000000500000007"),
     operator_fee_params=(1 << 200 | 6 << 64 | 7).to_bytes(32, "big"),

@@ -2,6 +2,7 @@
 
 import random
 import zlib
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -43,9 +44,16 @@ def _sample(size: int, seed: int = 1) -> bytes:
     return text[:size]
 
 
-@pytest.mark.parametrize("level", [0, 1, 9])
-@pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE])
-@pytest.mark.parametrize("size", [0, 1, 300, 32767, 32768, 32769, 100_000])
+STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
+
+
+@pytest.mark.parametrize(
+    ("size", "level", "strategy"),
+    [
+        *product((0, 1, WINDOW - 1, WINDOW, WINDOW + 1), (0, 9), STRATEGIES[:1]),
+        *product((300, 70_000), (0, 1, 9), STRATEGIES),
+    ],
+)
 def test_whole_streams(size: int, level: int, strategy: int) -> None:
     data = _sample(size)
     stream = _deflated(data, level, strategy)
