@@ -9,10 +9,10 @@ from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 
 
 def test_cursor_reads_counts_of_any_width() -> None:
-    span = SpanBatch(b"", b"", 10, 2, 3, 5, 6, b"\x04", b"\x80\x01\x00\x82\x80\x00", (b"x",) * 130)
+    span = SpanBatch(b"", b"", 10, 2, 3, 5, 6, b"\x04", b"\x81\x01\x7f\x82\x80\x00", (b"x",) * 258)
     cursor = SpanCursor(span)
     blocks = [cursor.pop() for _ in range(4)]
-    assert [len(block.transactions) for block in blocks if block] == [128, 0, 2]
+    assert [len(block.transactions) for block in blocks if block] == [129, 127, 2]
     assert [block.epoch_number for block in blocks if block] == [5, 5, 6]
     assert [block.timestamp for block in blocks if block] == [10, 12, 14]
     assert blocks[3] is None
