@@ -1,27 +1,19 @@
 """Differences of specs, op-node and kona between batch and block, and the side that the node takes [A1 to A16]."""
 
-import json
-
 import pytest
 
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.protocol.attributes import deposits_only
-from rollup_node.stages.protocol.deposits import (
-    decode_deposit,
-    upgrade_source_hash,
-)
-from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule, fork_order_error
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.types import Log
-from rollup_node.stages.protocol.upgrade_transactions import carried_file, load_bundle
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.conformance.kit.cases import are_tests, case, table
 from tests.conformance.kit.chain import (
     FIRST_L1,
     GENESIS,
     SYSTEM_CONFIG,
+    abi_words,
     config_log,
     forks_until,
     l1_time,
@@ -33,16 +25,7 @@ from tests.conformance.kit.rollup_chain import RollupChain
 KARST_GAS, LAGOON_GAS = 55_370_657, load_bundle("lagoon").gas
 KNOWN_ANSWERS = "vectors/test_attributes.py::test_known_answer"
 PARAMS = bytes.fromhex("0000006400000002")
-
-
-def word(value: int) -> bytes:
-    """Return a number as one word."""
-    return value.to_bytes(32, "big")
-
-
-def update(kind: int, value: bytes, index: int = 0) -> Log:
-    """Return a config log with one word."""
-    return config_log(kind, word(32) + word(32) + value.rjust(32, b"\0"), index)
+PARAMS_EVENT = config_log(4, abi_words(32, 32, int.from_bytes(PARAMS, "big")))
 
 
 def derived(chain: RollupChain, count: int = 4) -> list[PayloadAttributes]:
@@ -54,6 +37,7 @@ def derived(chain: RollupChain, count: int = 4) -> list[PayloadAttributes]:
 
 
 @table(
+    differs_a01=(KNOWN_ANSWERS,),
     differs_a04=("fault_f35",),
     differs_a05=("stages/protocol/test_system_config.py::test_topics_are_checked", KNOWN_ANSWERS),
     differs_a06=(
@@ -63,22 +47,20 @@ def derived(chain: RollupChain, count: int = 4) -> list[PayloadAttributes]:
     differs_a07=(KNOWN_ANSWERS,),
     differs_a08=("stages/protocol/test_l1_info.py::test_info_round_trips",),
     differs_a09=("stages/protocol/test_consolidation.py::test_rules_by_fork",),
+    differs_a10=(
+        "stages/protocol/test_attributes.py::test_the_first_block_of_an_epoch",
+        "stages/protocol/test_engine_json.py::test_the_json_of_full_attributes",
+    ),
+    differs_a11=(
+        "stages/protocol/test_upgrade_transactions.py::test_a_chosen_bundle_takes_the_place_of_the_package",
+        "actions/test_fork_crossing.py::test_lagoon_is_crossed_with_each_bundle_and_kind_of_dependency_set",
+        KNOWN_ANSWERS,
+    ),
     differs_a13=("stages/protocol/test_l1_chains.py::test_pectra_correction_holds_cancun_until_its_time",),
     differs_a14=("stages/protocol/test_headers.py::test_a_header_ends_at_its_last_field", KNOWN_ANSWERS),
 )
 def covered(*names: str) -> None:
     are_tests(*names)
-
-
-@case("differs_a01")
-def source_hashes_of_jovian() -> None:
-    """Op-node's and kona's; those of the specs begin with 98faf23b and so on."""
-    result = [decode_deposit(raw).source_hash.hex()[:8] for raw in load_bundle("jovian").transactions]
-    assert result == ["bb1a656f", "f3275f82", "239b7021", "a70c60aa", "e836db6a"]
-    spec = ("L1Block Deployment", "L1Block Proxy Update", "GasPriceOracle Deployment", "GasPriceOracle Proxy Update")
-    assert [upgrade_source_hash(f"Jovian: {item}").hex()[:8] for item in spec] == [
-        *("98faf23b", "08447273", "d939cca6", "46b597e2")
-    ]
 
 
 @case("differs_a02")
@@ -103,34 +85,12 @@ def parameters_in_the_activation_block_of_holocene() -> None:
     """An event in the L1 origin of that very block counts, and stays in force."""
     holocene = l1_time(FIRST_L1 + 1) - l1_time(FIRST_L1)
     chain = RollupChain(forks_until("granite", holocene=holocene))
-    chain.mine(updates=[update(4, PARAMS)])
+    chain.mine(updates=[PARAMS_EVENT])
     result = derived(chain, 8)
     assert [item.eip1559_params for item in result] == [None] * 5 + [PARAMS] * 3
     chain = RollupChain(forks_until("granite", holocene=holocene + 2))
-    chain.mine(updates=[update(4, PARAMS)])
+    chain.mine(updates=[PARAMS_EVENT])
     assert [item.eip1559_params for item in derived(chain, 8)][6:] == [bytes(8), bytes.fromhex("000000fa00000006")]
-
-
-@case("differs_a10")
-def minimum_base_fee_as_json() -> None:
-    chain = RollupChain(forks_until("jovian"))
-    chain.mine(updates=[update(6, word(1_000_000_000))])
-    last = derived(chain, 6)[-1]
-    assert json.loads(encode_attributes(last))["minBaseFee"] == 1_000_000_000
-
-
-@case("differs_a11")
-def upgrade_transactions_of_interop() -> None:
-    """Those of op-node's bundle under its old name, with wrappers where there are other chains; not the specs' list."""
-    entries = carried_file("lagoon", BUNDLE_FORKS["lagoon"].carried[0]).entries
-    expected = [upgrade_source_hash(f"Interop {index}: {entry.intent}") for index, entry in enumerate(entries)]
-    for size in (1, 2):
-        chain = RollupChain(forks_until("karst", lagoon=2), dependency_set_size=size)
-        hashes = [decode_deposit(raw).source_hash for raw in derived(chain, 1)[0].transactions[1:]]
-        assert (hashes[1:-1] if size > 1 else hashes) == expected
-        if size > 1:
-            assert (hashes[0].hex()[:8], hashes[-1].hex()[:8]) == ("22ad3660", "6643cb07")
-    assert upgrade_source_hash("Interop 0: Deploy StorageSetter Implementation").hex()[:8] == "d0c91a4c"
 
 
 @case("differs_a12")
