@@ -263,8 +263,8 @@ def refused_frames_do_not_prune() -> None:
 @case("bank_canyon_origin_switch")
 def canyon_lets_all_be_read() -> None:
     harness = IngestionHarness(forks_until("regolith", canyon=24))
-    assert harness.read("A0 B0!") == []
-    assert harness.read() == ["B0"]
+    assert harness.read("A0 B0! C0!") == []
+    assert harness.read() == ["B0", "C0"]
 
 
 @case("bank_65536_frames")
