@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol import deposits, l1_info
+from rollup_node.stages.protocol import l1_info
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError
 
@@ -42,17 +42,6 @@ def test_info_round_trips(example: tuple[L1InfoFormat, L1Info]) -> None:
         if other is not layout:
             with pytest.raises(L1InfoError):
                 l1_info.parse_l1_info(data, other)
-
-
-@settings(max_examples=40)
-@given(INFOS, st.booleans())
-def test_info_transactions_round_trip(example: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
-    layout, info = example
-    encoded = l1_info.l1_info_deposit(info, layout, not regolith)
-    assert l1_info.l1_info_of_block((encoded, b"\x02"), layout) == info
-    deposit = deposits.decode_deposit(encoded)
-    assert (deposit.gas, deposit.is_system) == ((1_000_000, False) if regolith else (150_000_000, True))
-    assert (deposit.mint, deposit.value) == (0, 0)
 
 
 @pytest.mark.parametrize("at", [4, 27, 36, 59, 132, 155, 164, 175])
