@@ -4,7 +4,6 @@ import pytest
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import (
     FrameNotNext,
     FrameOfOtherChannel,
@@ -14,20 +13,18 @@ from rollup_node.stages.derivation.reasons.channels import (
     StagingChannelTooLarge,
 )
 from rollup_node.stages.derivation.reasons.l1 import FrameTruncated
-from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id
+from tests.conformance.test_bank import BANK_LIMIT as LIMIT
+from tests.conformance.test_bank import MEGABYTE, OVERHEAD, Bank
 
 pytestmark = pytest.mark.fault("F29")
 
 HOLOCENE = forks_until("holocene")
-LIMIT = 100_000_000
-OVERHEAD = 200
-MEGABYTE = bytes(1_000_000)
 ID = channel_id("A")
 
 
@@ -93,76 +90,42 @@ def opened_again() -> None:
     assert harness.read("A1!", number=111) == ["A0' A1"]
 
 
-class Assembler:
-    """The assembler alone, with frames too large to be sent as data."""
-
-    def __init__(self) -> None:
-        harness = IngestionHarness(HOLOCENE)
-        self.origin = harness.l1.last.ref
-        self.rules: L1Rules = harness.config.schedule().l1(self.origin.timestamp)
-        self.events = PipelineEvents()
-        self.stage = ChannelAssembler(self.events)
-        self.number = 0
-
-    def take(self, size: int, is_last: bool = False) -> None:
-        """The next frame, with this many bytes of data."""
-        self.stage.ingest_frame(Frame(ID, self.number, MEGABYTE[:size], is_last), self.origin, self.rules)
-        self.number += 1
-
-    def fill(self, size: int) -> None:
-        """Frames that count this many bytes; it must be a number of megabytes with 99 frames' overhead at most."""
-        for _ in range(99):
-            self.take(len(MEGABYTE))
-        self.take(size - 99 * (len(MEGABYTE) + OVERHEAD) - OVERHEAD)
-
-    def read_size(self) -> int | None:
-        channel = self.stage.read(self.origin, self.rules)
-        return None if channel is None else len(channel.body)
-
-    def dropped(self) -> list[Dropped]:
-        drops = list(self.events.drops)
-        self.events.drops.clear()
-        return drops
+def filled(size: int) -> tuple[Bank, int]:
+    """Return an assembler with an open channel of this size, too large to be sent as data, and its next number."""
+    bank = Bank(HOLOCENE, ChannelAssembler)
+    return bank, bank.fill("A", size)
 
 
 @case("asm_oversize")
 def too_large() -> None:
-    assembler = Assembler()
-    assembler.fill(LIMIT)
-    assembler.take(0)
-    (dropped,) = assembler.dropped()
+    bank, number = filled(LIMIT)
+    (dropped,) = bank.take(Frame(ID, number, b"", False))
     assert (dropped.effect, dropped.reason) == (
         DropEffect.DROPPED,
         StagingChannelTooLarge(channel=ID, size=LIMIT + OVERHEAD, limit=LIMIT),
     )
-    assembler.take(1, is_last=True)
-    assert assembler.read_size() is None
-    assert [type(item.reason) for item in assembler.dropped()] == [FrameWithoutChannel]
+    assert [type(item.reason) for item in bank.take(Frame(ID, number + 1, b"x", True))] == [FrameWithoutChannel]
+    assert bank.read() == []
 
 
 @case("asm_exact_size")
 def just_not_too_large() -> None:
-    assembler = Assembler()
-    assembler.fill(LIMIT - OVERHEAD)
-    assembler.take(0, is_last=True)
-    assert assembler.dropped() == []
-    assert assembler.read_size() == LIMIT - 101 * OVERHEAD
+    bank, number = filled(LIMIT - OVERHEAD)
+    assert bank.take(Frame(ID, number, b"", True)) == []
+    channel = bank.bank.read(bank.origin, bank.rules)
+    assert channel is not None and len(channel.body) == LIMIT - 101 * OVERHEAD
 
 
 @case("asm_oversize_on_last")
 def too_large_by_the_closing_frame() -> None:
-    assembler = Assembler()
-    assembler.fill(LIMIT - OVERHEAD)
-    assembler.take(1, is_last=True)
-    assert [type(item.reason) for item in assembler.dropped()] == [StagingChannelTooLarge]
-    assert assembler.read_size() is None
+    bank, number = filled(LIMIT - OVERHEAD)
+    assert [type(item.reason) for item in bank.take(Frame(ID, number, b"x", True))] == [StagingChannelTooLarge]
+    assert bank.read() == []
 
 
 @case("asm_overhead_counts")
 def overheads_count() -> None:
     """A hundred frames of data for 99,980,001 bytes: 20,000 more go over the limit."""
-    assembler = Assembler()
-    for _ in range(99):
-        assembler.take(len(MEGABYTE))
-    assembler.take(LIMIT - 100 * OVERHEAD - 99 * len(MEGABYTE) + 1)
-    assert [item.reason.values["size"] for item in assembler.dropped()] == [LIMIT + 1]
+    bank, number = filled(99 * (len(MEGABYTE) + OVERHEAD))
+    (dropped,) = bank.take(Frame(ID, number, MEGABYTE[: LIMIT - 100 * OVERHEAD - 99 * len(MEGABYTE) + 1], False))
+    assert (number, dropped.reason.values["size"]) == (99, LIMIT + 1)

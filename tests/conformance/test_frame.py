@@ -93,7 +93,7 @@ def the_next_blob_is_read() -> None:
     harness = IngestionHarness(forks_until("ecotone"))
     block = harness.l1.add(blobs([b"\1" * 32, b"\2" * 32]))
     rules = harness.config.schedule().l1(block.header.timestamp)
-    harness.ingestion.open(block, block.inbox[0].sender, rules)
+    harness.ingestion.source.open(block, block.inbox[0].sender, rules)
     read: Callable[[], object] = lambda: harness.ingestion.next_channel(block.ref, rules)  # noqa: E731
     assert isinstance(read(), NeedBlobs)
     contents = [BlobContent(b"\1" * 32, b"\0junk", None), BlobContent(b"\2" * 32, item("B0!"), None)]

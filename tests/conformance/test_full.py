@@ -1,27 +1,21 @@
 """The full check of span batches, before Holocene [FU1 to FU10]."""
 
+import pytest
+
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import OTHER_USER, POST_EXEC, USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, forks_until, rollup
+from tests.conformance.kit.planning import OTHER_USER, POST_EXEC, USER, Planned, along, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.conformance.kit.span_fields import SpanFields, Tx, span_fields
 
 FORKS = forks_until("granite")
 SET_CODE = Tx(4, (b"\x05", b"\x01", b"\x09", b"", [], [])).full()
 FULL, EMPTY = (USER,), ()
-
-
-def along(parent: L2BlockRef, *rows: tuple[int, tuple[bytes, ...]]) -> list[Planned]:
-    """Blocks with these origins (by their distance from genesis') and transactions."""
-    result: list[Planned] = []
-    for epoch, transactions in rows:
-        result.append(child(parent, transactions, FIRST_L1 + epoch))
-        parent = result[-1].ref
-    return result
 
 
 def checked(checks: BatchCheckHarness, blocks: list[Planned]) -> CheckResult:
@@ -162,9 +156,12 @@ def block_of_the_overlap_is_unavailable() -> None:
     assert checked(checks, blocks) == ACCEPTED
 
 
+@pytest.mark.option("rollup.span-overlap-check", by="overlap_check")
 @case("full_overlap_holocene_tag")
 def other_content_in_holocene() -> None:
     """With N1, the default, the batch is dropped with its channel; without, as at the tag, its new blocks count."""
+    config = rollup(forks_until("holocene"))
+    assert DerivationConfig(config, L1_CHAIN).span_overlap_check and Deriver(config, L1_CHAIN).span_overlap_check
     for overlap_check in (True, False):
         chain = RollupChain(forks_until("holocene"), overlap_check=overlap_check)
         blocks = plan(GENESIS, 3)

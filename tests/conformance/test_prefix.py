@@ -8,11 +8,10 @@ from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.planning import USER, Planned, along, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
 pytestmark = pytest.mark.fault("F32")
@@ -21,15 +20,6 @@ OLD, NEW = forks_until("granite"), forks_until("holocene")
 ERAS = (OLD, NEW)
 AROUND = forks_until("granite", holocene=24)
 """Holocene is at the third L1 block, 24 seconds after genesis."""
-
-
-def along(parent: L2BlockRef, *epochs: int) -> list[Planned]:
-    """Blocks with these origins, by their distance from genesis'."""
-    result: list[Planned] = []
-    for epoch in epochs:
-        result.append(child(parent, (USER,), FIRST_L1 + epoch))
-        parent = result[-1].ref
-    return result
 
 
 def changed(checks: BatchCheckHarness, blocks: list[Planned], **values: object) -> SpanBatch:

@@ -47,7 +47,7 @@ def frames_at_the_fork() -> None:
     harness = IngestionHarness(forks_until("granite"))
     rules = harness.config.schedule().l1(GENESIS_TIME)
     block = harness.l1.add(item("A0! B0! C0"))
-    harness.ingestion.open(block, BATCHER, rules)
+    harness.ingestion.source.open(block, BATCHER, rules)
     first = harness.ingestion.next_channel(block.ref, rules)
     assert isinstance(first, ReadyChannel) and first.body == b"A0 "
     assert harness.ingestion.replace_channels(rollup(forks_until("holocene")).schedule().l1(GENESIS_TIME)) == (2, 0)

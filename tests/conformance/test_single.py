@@ -3,12 +3,10 @@
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.reasons.batches import TransactionEmpty
 from rollup_node.stages.derivation.reasons.channels import SingularBatchMalformed
-from rollup_node.stages.derivation.tasks import MAX_BATCHES
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.channel_reading import read_batches
 from tests.conformance.kit.planning import USER, channel, child
 from tests.conformance.kit.rollup_chain import RollupChain
 
@@ -37,11 +35,6 @@ def changed(**fields: bytes) -> bytes:
 ENCODED = batch(*FIELDS)
 
 
-def read_batches(*batches: bytes, fork: str = "bedrock") -> ReadResult:
-    """Read a channel with these encoded batches."""
-    return read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
-
-
 @table(
     single_ok=(ENCODED, GOOD),
     single_trailing=(ENCODED + b"\1\2\3", GOOD),
@@ -52,7 +45,7 @@ def read_batches(*batches: bytes, fork: str = "bedrock") -> ReadResult:
     ),
 )
 def decoded(encoded: bytes, expected: SingularBatch) -> None:
-    batches = read_batches(encoded, ENCODED)
+    batches = read_batches(encoded, ENCODED, fork="bedrock")
     assert batches.batches == [expected, GOOD]
     assert batches.dropped == []
 
@@ -88,7 +81,7 @@ def ends_the_channel(*malformed: bytes) -> None:
 def an_empty_transaction() -> None:
     """It is decoded and checked: the batch is dropped, not the channel."""
     encoded = changed(transactions=b"\xc1\x80")
-    assert read_batches(encoded, ENCODED).batches[0].transactions == (b"",)
+    assert read_batches(encoded, ENCODED, fork="bedrock").batches[0].transactions == (b"",)
     chain = RollupChain(forks_until("granite"))
     bad, good = child(GENESIS, (b"",)), child(GENESIS, (USER,))
     chain.mine()
@@ -96,9 +89,3 @@ def an_empty_transaction() -> None:
     (derived,) = chain.run()
     assert (derived.ref, derived.ref.l1_origin.number) == (good.ref, FIRST_L1)
     assert chain.take_drops() == [(DropEffect.DROPPED, TransactionEmpty)]
-
-
-def test_more_batches_than_one_result_holds() -> None:
-    batches = read_batches(*[ENCODED] * (MAX_BATCHES + 50), fork="fjord")
-    assert len(batches.batches) == MAX_BATCHES + 50
-    assert batches.dropped == []

@@ -7,10 +7,9 @@ from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.reasons.channels import SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, L2_BLOCK_TIME, forks_until
-from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, L2_BLOCK_TIME
+from tests.conformance.kit.channel_reading import ReadResult, read_batches
 from tests.conformance.kit.planning import plan, span
 from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
 
@@ -23,21 +22,16 @@ GOOD = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1])
 LIMIT = 10_000_000
 
 
-def read(encoded: bytes, fork: str = "delta") -> ReadResult:
-    """Read the span between two singular batches."""
-    return read_channel(channel_body([MARK, encoded, MARK], Compression.ZLIB), forks_until(fork))
-
-
 def read_alike(encoded: bytes) -> ReadResult:
-    """As `read`, from Delta and from Holocene on."""
-    alike = read(encoded)
-    assert read(encoded, "holocene") == alike
+    """Read the span between two singular batches, from Delta and from Holocene on."""
+    alike = read_batches(MARK, encoded, MARK, fork="delta")
+    assert read_batches(MARK, encoded, MARK, fork="holocene") == alike
     return alike
 
 
 def span_in(encoded: bytes) -> SpanBatch:
     """Return the span, which must be read, as well as what follows it."""
-    result = read(encoded, "fjord")
+    result = read_batches(MARK, encoded, MARK, fork="fjord")
     _, batch, _ = result.batches
     assert isinstance(batch, SpanBatch)
     assert result.dropped == []
@@ -167,7 +161,7 @@ def data_at_the_limit() -> None:
 
 @case("span_data_10m_plus")
 def data_beyond_the_limit() -> None:
-    result = read(with_data_of(LIMIT + 1), "fjord")
+    result = read_batches(MARK, with_data_of(LIMIT + 1), MARK, fork="fjord")
     assert (len(result.batches), result.reason_type) == (1, SpanBatchMalformed)
 
 

@@ -25,7 +25,6 @@ from tests.conformance.kit.l1_transactions import (
     OTHER_SIGNER,
     SET_CODE,
     SIGNER,
-    by_the_book,
     high_s,
     signed,
     zero_r,
@@ -53,9 +52,9 @@ def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dr
 
 
 @table(
-    tx_legacy_ok=lambda: by_the_book(LEGACY),
-    tx_acl_ok=lambda: by_the_book(ACCESS_LIST),
-    tx_dynfee_ok=lambda: by_the_book(DYNAMIC_FEE),
+    tx_legacy_ok=lambda: signed(LEGACY),
+    tx_acl_ok=lambda: signed(ACCESS_LIST),
+    tx_dynfee_ok=lambda: signed(DYNAMIC_FEE),
     tx_unprotected_legacy=lambda: signed(LEGACY, protected=False),
     tx_value_tx=lambda: signed(DYNAMIC_FEE, value=10**18),
     tx_deposit_type=lambda: encode_deposit(DepositTransaction(bytes(32), SIGNER, INBOX, 0, 0, 1, False, DATA)),

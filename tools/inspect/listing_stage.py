@@ -77,7 +77,7 @@ class BatchListing:
         if self._schedule.switches_stages(before, block.header.timestamp):
             self._ingestion.replace_channels(traversal.rules)
         batcher = self.batcher
-        self._ingestion.open(block, batcher, traversal.rules)
+        self._ingestion.source.open(block, batcher, traversal.rules)
         self._opened = block, batcher
         return blob_refs(data_items(block, batcher, traversal.rules))
 

@@ -1,6 +1,6 @@
 """The validity of batches: singular ones, the blocks of spans, spans as a whole, and the extraction of their blocks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from hashlib import sha256
 from operator import itemgetter
@@ -53,40 +53,24 @@ def undecided(reason: Reason) -> BatchVerdict:
 
 
 def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int) -> Reason | None:
-    """Return why a transaction drops a batch at this block time: empty, a deposit, a type too early [V14, FU6]."""
-    if isinstance(transactions, PackedTransactions):
-        return _packed_rejection(schedule, transactions, timestamp)
-    return _rejection(schedule, enumerate(transactions), timestamp)
+    """Return why a transaction drops a batch at this block time: empty, a deposit, a type too early [V14, FU6].
 
-
-def _rejection(schedule: ForkSchedule, transactions: Iterable[tuple[int, bytes]], timestamp: int) -> Reason | None:
-    for index, transaction in transactions:
-        if transaction and transaction[0] not in _RESTRICTED_TYPES:
-            continue
-        if not transaction:
-            return reasons.TransactionEmpty(index)
-        kind, rules = transaction[0], schedule.l2(timestamp)
-        if kind == DEPOSIT_TYPE:
-            return reasons.TransactionIsDeposit(index)
-        if kind == SET_CODE_TYPE and not rules.set_code_transactions:
-            return reasons.SetCodeNotAllowed(index)
-        if kind == POST_EXEC_TYPE and not rules.post_exec_transactions:
-            return reasons.PostExecNotAllowed(index)
-    return None
-
-
-def _packed_rejection(schedule: ForkSchedule, transactions: PackedTransactions, timestamp: int) -> Reason | None:
-    """Return the same of packed transactions; chunks without a type that is refused at this time are not unpacked."""
+    Packed ones without a type that is refused at this time are not unpacked."""
     rules = schedule.l2(timestamp)
-    refused = {DEPOSIT_TYPE}
+    refused: dict[int, Callable[[int], Reason]] = {DEPOSIT_TYPE: reasons.TransactionIsDeposit}
     if not rules.set_code_transactions:
-        refused.add(SET_CODE_TYPE)
+        refused[SET_CODE_TYPE] = reasons.SetCodeNotAllowed
     if not rules.post_exec_transactions:
-        refused.add(POST_EXEC_TYPE)
-    for part in transactions.parts(frozenset(refused), cut=1):
-        reason = _rejection(schedule, enumerate(part.transactions, part.first), timestamp)
-        if reason is not None:
-            return reason
+        refused[POST_EXEC_TYPE] = reasons.PostExecNotAllowed
+    parts: Iterable[tuple[int, Iterable[bytes]]] = ((0, transactions),)
+    if isinstance(transactions, PackedTransactions):
+        parts = transactions.parts(frozenset(refused), cut=1)
+    for first, part in parts:
+        for index, transaction in enumerate(part, first):
+            if not transaction:
+                return reasons.TransactionEmpty(index)
+            if transaction[0] in refused:
+                return refused[transaction[0]](index)
     return None
 
 
@@ -244,16 +228,13 @@ class BatchChecks:
         if timestamp == following:
             return None
         if timestamp > following:
-            return self._ahead(reasons.TimestampAhead(timestamp, following), inclusion)
-        return self._past(reasons.TimestampPast(timestamp, following), inclusion)
+            return self._out_of_time(reasons.TimestampAhead(timestamp, following), inclusion, is_ahead=True)
+        return self._out_of_time(reasons.TimestampPast(timestamp, following), inclusion)
 
-    def _ahead(self, reason: Reason, inclusion: L1BlockRef) -> BatchVerdict:
-        strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
-        return BatchVerdict(BatchValidity.DROP if strict else BatchValidity.FUTURE, reason)
-
-    def _past(self, reason: Reason, inclusion: L1BlockRef) -> BatchVerdict:
-        strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
-        return BatchVerdict(BatchValidity.PAST if strict else BatchValidity.DROP, reason)
+    def _out_of_time(self, reason: Reason, inclusion: L1BlockRef, is_ahead: bool = False) -> BatchVerdict:
+        if self._schedule.l1(inclusion.timestamp).strict_batch_times:
+            return BatchVerdict(BatchValidity.DROP if is_ahead else BatchValidity.PAST, reason)
+        return BatchVerdict(BatchValidity.FUTURE if is_ahead else BatchValidity.DROP, reason)
 
     def _origin(
         self, batch: SingularBatch, l1_window: L1OriginWindow, inclusion: L1BlockRef
@@ -308,9 +289,9 @@ class BatchChecks:
         following = safe.timestamp + self._config.block_time
         start, end = span.first_timestamp, span.last_timestamp
         if start > following:
-            return self._ahead(reasons.SpanAhead(start, following), inclusion)
+            return self._out_of_time(reasons.SpanAhead(start, following), inclusion, is_ahead=True)
         if end < following:
-            return self._past(reasons.SpanPast(end, following), inclusion)
+            return self._out_of_time(reasons.SpanPast(end, following), inclusion)
         if start == following:
             return None
         if start > safe.timestamp:

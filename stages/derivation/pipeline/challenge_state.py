@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons import l1 as reasons
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.config import AltDaConfig
@@ -78,7 +79,9 @@ class ChallengeState:
             return
         reading, self._events.origin = self._events.origin, block.ref
         for log in block.challenges:
-            self._read_event(log, number)
+            reason = self._read_event(log, number)
+            if reason is not None:
+                self._events.drop(DropEffect.DROPPED, reason)
         self._events.origin = reading
         while self.challenges and self.challenges[0].resolve_window_end <= number:
             challenge = self.challenges.popleft()
@@ -147,44 +150,37 @@ class ChallengeState:
         waiting = self.expired or self.commitments
         return min(self._finalized, waiting[0][0] - 1) if waiting else max(0, known - self._config.challenge_window)
 
-    def _read_event(self, challenge_log: ChallengeLog, number: int) -> None:
+    def _read_event(self, challenge_log: ChallengeLog, number: int) -> Reason | None:
+        """Take an event, whose challenge replaces an earlier one of the same commitment; why it is dropped."""
+        index, status = challenge_log.log.index, commitments.ChallengeStatus
         try:
             event = commitments.decode_event(challenge_log.log)
         except commitments.ChallengeError as error:
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeMalformed(challenge_log.log.index, str(error)))
-            return
+            return reasons.ChallengeMalformed(index, str(error))
         if event.commitment.kind != commitments.KECCAK:
-            self._events.drop(
-                DropEffect.DROPPED, reasons.ChallengeMalformed(challenge_log.log.index, "its commitment is generic")
-            )
-        elif event.status == commitments.ChallengeStatus.ACTIVE:
-            self._add(event, number)
-        elif event.status == commitments.ChallengeStatus.RESOLVED:
-            self._resolve(event, challenge_log)
-        else:
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeStatusUnknown(challenge_log.log.index, event.status))
-
-    def _add(self, event: commitments.ChallengeEvent, number: int) -> None:
-        """Add a challenge; it replaces an earlier one of the same commitment."""
+            return reasons.ChallengeMalformed(index, "its commitment is generic")
+        if event.status == status.RESOLVED:
+            return self._resolve(event, challenge_log)
+        if event.status != status.ACTIVE:
+            return reasons.ChallengeStatusUnknown(index, event.status)
         challenge = Challenge(event.commitment, event.block_number, number + self._config.resolve_window)
         self.challenges.append(challenge)
         self._by_key[event.block_number, event.commitment] = challenge
-        self.counts[commitments.ChallengeStatus.ACTIVE] += 1
+        self.counts[status.ACTIVE] += 1
+        return None
 
-    def _resolve(self, event: commitments.ChallengeEvent, challenge_log: ChallengeLog) -> None:
+    def _resolve(self, event: commitments.ChallengeEvent, challenge_log: ChallengeLog) -> Reason | None:
         index, data = challenge_log.log.index, challenge_log.resolve_data
         if data is None:
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeDataMissing(index))
-            return
+            return reasons.ChallengeDataMissing(index)
         if not event.commitment.matches(data):
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeDataMismatch(index, event.commitment.content))
-            return
+            return reasons.ChallengeDataMismatch(index, event.commitment.content)
         challenge = self.challenge(event.commitment, event.block_number)
         if challenge is None:
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeNotTracked(index, event.commitment.content))
-            return
+            return reasons.ChallengeNotTracked(index, event.commitment.content)
         challenge.data = data
         self._set_status(challenge, commitments.ChallengeStatus.RESOLVED)
+        return None
 
     def _set_status(self, challenge: Challenge, status: commitments.ChallengeStatus) -> None:
         challenge.status = status

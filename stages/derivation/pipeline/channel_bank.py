@@ -80,6 +80,10 @@ class ChannelFrames:
         """Whether all frames up to the closing one are there [CB5]."""
         return self.end is not None and len(self._frames) == self.end + 1
 
+    def is_timed_out(self, origin: L1BlockRef, rules: L1Rules) -> bool:
+        """Whether `origin` is more than the timeout after the block at which the channel was opened [CA1, CB2]."""
+        return self.opened + rules.channel_timeout < origin.number
+
     def contiguous(self) -> tuple[int, bytes]:
         """Return the number of frames that follow each other from frame 0 on, and their data."""
         count = 0
@@ -112,7 +116,7 @@ class ChannelBank:
         while self._channels:
             oldest = next(iter(self._channels))
             channel = self._channels[oldest]
-            if not self._is_timed_out(channel, origin, rules):
+            if not channel.is_timed_out(origin, rules):
                 break
             self._remove(oldest)
             reason = reasons.ChannelTimedOut(oldest, channel.opened, rules.channel_timeout)
@@ -130,7 +134,7 @@ class ChannelBank:
         channel = self._channels.get(frame.channel)
         if channel is None:
             channel = self._channels[frame.channel] = ChannelFrames(origin.number)
-        if self._is_timed_out(channel, origin, rules):
+        if channel.is_timed_out(origin, rules):
             self._events.drop(DropEffect.IGNORED, reasons.FrameTooLate(frame.number, frame.channel, channel.opened))
             return
         rejection = channel.rejection(frame)
@@ -171,10 +175,6 @@ class ChannelBank:
         self._size -= self._channels.pop(key).size
         self._ready.discard(key)
 
-    def _is_timed_out(self, channel: ChannelFrames, origin: L1BlockRef, rules: L1Rules) -> bool:
-        """Return a channel is alive up to and including the block `timeout` blocks after it was opened [CB2]."""
-        return channel.opened + rules.channel_timeout < origin.number
-
 
 class ChannelAssembler:
     """Holds at most one channel, the staging channel; a first frame starts a new one in its place."""
@@ -201,7 +201,7 @@ class ChannelAssembler:
         if staging.is_ready():
             self._staging = None
             return ReadyChannel(self._id, staging.contiguous()[1])
-        if staging.opened + rules.channel_timeout < origin.number:
+        if staging.is_timed_out(origin, rules):
             reason = reasons.StagingChannelTimedOut(self._id, staging.opened, rules.channel_timeout)
             self._drop(DropEffect.TIMED_OUT, reason)
         return None

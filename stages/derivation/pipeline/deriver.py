@@ -68,7 +68,7 @@ class _Pipeline:
         self._open(base, frames)
 
     def _open(self, block: L1Block, frames: BlockFrames | None) -> None:
-        self.ingestion.open(block, self.traversal.batcher, self.traversal.rules, frames)
+        self.ingestion.source.open(block, self.traversal.batcher, self.traversal.rules, frames)
 
     def _batch_stage(self) -> BatchQueue | BatchStage:
         return BatchStage(self._context) if self.traversal.rules.batch_stage else BatchQueue(self._context)

@@ -40,10 +40,6 @@ class FrameIngestion:
         self._frames: deque[Frame] = deque()
         self._channels = self._channel_stage(rules)
 
-    def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
-        """Start on an L1 block; the one before must be exhausted. `frames` are those parsed ahead, if any."""
-        self.source.open(block, batcher, rules, frames)
-
     def replace_channels(self, rules: L1Rules) -> tuple[int, int]:
         """Replace the channel stage by an empty one of these rules; the discarded frames and channels [PS3]."""
         discarded = len(self._frames), len(self._channels)
@@ -112,7 +108,9 @@ class DataSource:
         self._rules = L1Rules()
 
     def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
-        """Start on a block; `batcher` holds for all of it [BF6]. `frames` are those parsed ahead, if any."""
+        """Start on a block, the one before exhausted; `batcher` holds for all of it [BF6].
+
+        `frames` are those parsed ahead, if any."""
         self._events.block_opened(block, batcher)
         for transaction in block.inbox:
             if transaction.sender != batcher:

@@ -37,6 +37,14 @@ _EXPECTED = reasons.TimestampPast | reasons.SpanPast
 """Batches that are read again after every start; not worth a warning."""
 
 
+_L1_REQUESTS: dict[type, str] = {
+    outputs.NeedL1Block: "block",
+    outputs.NeedBlobs: "blobs",
+    outputs.NeedChallenges: "challenges",
+}
+"""The metric labels of needs that L1 meets."""
+
+
 class _Kind:
     """The drops of one reason with one effect: how they are counted and logged.
 
@@ -192,7 +200,7 @@ class DerivationLog:
         if need == last:
             return
         now = self._clock()
-        if (request := _l1_request(last)) is not None:
+        if (request := _L1_REQUESTS.get(type(last))) is not None:
             self._meter.observe("l1_request_seconds", now - since, request=request)
         self._l1_need = need, now
 
@@ -224,18 +232,6 @@ class DerivationLog:
             text = f"a batch has held up the queue for {number - self._stall[1]} L1 blocks: {stalled_by}"
             problems.append(Problem(None, "", text))
         return problems
-
-
-def _l1_request(need: object) -> str | None:
-    """Return the metric label of a need that L1 meets."""
-    match need:
-        case outputs.NeedL1Block():
-            return "block"
-        case outputs.NeedBlobs():
-            return "blobs"
-        case outputs.NeedChallenges():
-            return "challenges"
-    return None
 
 
 def _description(need: object) -> str | None:

@@ -5,6 +5,7 @@ the pipeline takes over the frames that were parsed here."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
@@ -33,11 +34,12 @@ class _PendingBlock:
         self.frames: block_frames.BlockFrames | None = None
 
 
-class _Parsed:
+class _Parsed(NamedTuple):
     """The frames of a block until the pipeline takes them; `size` is what they take, in bytes."""
 
-    def __init__(self, number: int, frames: block_frames.BlockFrames, size: int) -> None:
-        self.number, self.frames, self.size = number, frames, size
+    number: int
+    frames: block_frames.BlockFrames
+    size: int
 
 
 class Prefetcher:

@@ -15,6 +15,13 @@ from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlocksRequest
 
+_NEIGHBOURS: dict[type, str] = {
+    **dict.fromkeys((outputs.NeedL1Block, outputs.NeedChallenges), "l1"),
+    **dict.fromkeys((outputs.NeedBlobs, outputs.NeedInput), "blobs"),
+    outputs.NeedDecoded: "compute",
+}
+"""The processes that meet needs, but for the engine."""
+
 
 class WaitClock:
     """Adds the time between two changes of what derivation does, by a monotonic `clock` in seconds, to what it did."""
@@ -36,15 +43,7 @@ class WaitClock:
 
     def waits_for(self, need: Output | None) -> None:
         """Note that derivation waits for what meets its need; without one for the engine, which starts it."""
-        match need:
-            case outputs.NeedL1Block() | outputs.NeedChallenges():
-                self._change("l1")
-            case outputs.NeedBlobs() | outputs.NeedInput():
-                self._change("blobs")
-            case outputs.NeedDecoded():
-                self._change("compute")
-            case _:
-                self._change("engine")
+        self._change(_NEIGHBOURS.get(type(need), "engine"))
 
     def rests(self) -> None:
         """Note that derivation has read all of L1."""

@@ -4,6 +4,8 @@
 
 @table(frame_trunc_id=15, frame_trunc_num=17) def cut_off(size: int) -> None: ...
 
+@table(differs_d02=("frame_last_2",)) def covered(*names: str) -> None: are_tests(*names)
+
 The conftest of this folder collects one test for each, whose pytest id is the case's. A function with `@case` takes
 fixtures as usual; the parameters of one with `@table` are the row's values."""
 
@@ -48,6 +50,15 @@ def ids_under_test() -> tuple[tuple[str, Path], ...]:
         for value in vars(module).values():
             result += [(key, path) for key in cases_of(value)]
     return tuple(result)
+
+
+def are_tests(*names: str) -> None:
+    """Assert that cases, or functions of other test files as `stages/x/test_y.py::test_z`, exist: they cover another
+    case."""
+    cases = {key for key, _ in ids_under_test()}
+    for name in names:
+        path, _, function = name.rpartition("::")
+        assert name in cases or (path and f"def {function}(" in (FOLDER.parent / path).read_text()), name
 
 
 def _marked(function: Function, cases: dict[str, Callable[..., None]]) -> Function:

@@ -51,12 +51,7 @@ def l1_time(number: int) -> int:
     return GENESIS_TIME + L1_BLOCK_TIME * (number - FIRST_L1)
 
 
-def genesis_hash() -> Hash:
-    """Return the hash of the L2 genesis."""
-    return sha256(b"L2 0").digest()
-
-
-GENESIS = L2BlockRef(genesis_hash(), 0, bytes(32), GENESIS_TIME, BlockId(FIRST_L1, l1_hash(FIRST_L1)), 0)
+GENESIS = L2BlockRef(sha256(b"L2 0").digest(), 0, bytes(32), GENESIS_TIME, BlockId(FIRST_L1, l1_hash(FIRST_L1)), 0)
 
 
 def rollup(forks: dict[str, int], **values: Any) -> RollupConfig:

@@ -9,6 +9,7 @@ from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded, Pi
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 from tests.conformance.kit.notation import channel_id
 
@@ -46,6 +47,11 @@ class ReadResult(NamedTuple):
     def reason_type(self) -> type[Reason] | None:
         """As `reason`, without its values."""
         return None if self.reason is None else type(self.reason)
+
+
+def read_batches(*batches: bytes, fork: str) -> ReadResult:
+    """Read a channel with these encoded batches by the rules of a fork."""
+    return read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
 
 
 def read_channel(body: bytes, forks: dict[str, int] = LATEST, seconds: int = L1_BLOCK_TIME) -> ReadResult:

@@ -38,7 +38,7 @@ class IngestionHarness:
                 self.channels()
         block = self.l1.add(*(item(entry) if isinstance(entry, str) else entry for entry in items))
         rules = self._schedule.l1(block.header.timestamp)
-        self.ingestion.open(block, self.batcher, rules)
+        self.ingestion.source.open(block, self.batcher, rules)
         result = []
         while (channel := self.ingestion.next_channel(block.ref, rules)) is not None:
             assert isinstance(channel, ReadyChannel)

@@ -1,6 +1,6 @@
 """An L1 endpoint with a made-up chain whose hashes and roots are correct: its blocks and receipts in JSON."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import orjson
@@ -9,7 +9,6 @@ import rlp
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encode_header, header_hash
-from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
 from rollup_node.tools.recorded.recording import block_json, header_json, receipt_json, transaction_json
@@ -22,6 +21,7 @@ from tests.conformance.kit.chain import (
     SYSTEM_CONFIG_CONTRACT,
     batcher_update,
 )
+from tests.support.chains.logs_bloom import logs_bloom
 
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
 GAS = 100_000
@@ -67,9 +67,7 @@ class L1Endpoint:
         """Another block."""
         number = FIRST_L1 + len(self.blocks)
         receipts = tuple(_receipt(item, GAS * place) for place, item in enumerate(transactions, start=1))
-        bloom = 0
-        for transaction in transactions:
-            bloom |= _bloom(transaction.logs)
+        logs = [log for transaction in transactions for log in transaction.logs]
         header = Header(
             parent_hash=self.blocks[-1].hash if self.blocks else bytes(32),
             uncles_hash=EMPTY_UNCLES_HASH,
@@ -77,7 +75,7 @@ class L1Endpoint:
             state_root=bytes(32),
             transactions_root=ordered_root([transaction.raw for transaction in transactions]),
             receipts_root=ordered_root(receipts),
-            logs_bloom=bloom.to_bytes(256, "big"),
+            logs_bloom=_bloom(logs),
             difficulty=0,
             number=number,
             gas_limit=30_000_000,
@@ -150,17 +148,9 @@ def _answer(result: Any) -> bytes:
 def _receipt(transaction: EndpointTransaction, cumulative_gas: int) -> bytes:
     kind = transaction.raw[0] if transaction.raw[0] < 0x80 else 0
     logs = [[log.address, list(log.topics), log.data] for log in transaction.logs]
-    bloom = _bloom(transaction.logs).to_bytes(256, "big")
-    body: bytes = rlp.encode([int(transaction.succeeded), cumulative_gas, bloom, logs])
+    body: bytes = rlp.encode([int(transaction.succeeded), cumulative_gas, _bloom(transaction.logs), logs])
     return bytes((kind,)) + body if kind else body
 
 
-def _bloom(logs: Sequence[Log]) -> int:
-    """Three of 2,048 bits for each address and topic (the Yellow Paper's M3:2048)."""
-    result = 0
-    for log in logs:
-        for value in (log.address, *log.topics):
-            digest = keccak256(value)
-            for at in (0, 2, 4):
-                result |= 1 << (int.from_bytes(digest[at : at + 2], "big") & 2047)
-    return result
+def _bloom(logs: Iterable[Log]) -> bytes:
+    return logs_bloom([value for log in logs for value in (log.address, *log.topics)])

@@ -1,4 +1,4 @@
-"""Encoded L1 transactions with valid or invalid signatures; `by_the_book` signs them with another library."""
+"""Encoded L1 transactions with valid or invalid signatures."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,13 +70,3 @@ def signed(
 
 def _sign(digest: Hash, secret: bytes) -> Signature:
     return private_key(secret).sign_msg_hash(digest).vrs
-
-
-def by_the_book(kind: int) -> bytes:
-    """Return the transaction that `signed(kind)` makes, as eth-account makes it."""
-    from eth_account import Account
-
-    fees = {"gasPrice": 10**9} if kind < DYNAMIC_FEE else {"maxPriorityFeePerGas": 1, "maxFeePerGas": 10**9}
-    types = {} if kind == LEGACY else {"type": kind, "accessList": []}
-    common = {"chainId": L1_CHAIN_ID, "nonce": 0, "gas": 100_000, "to": INBOX, "value": 0, "data": DATA}
-    return bytes(Account.sign_transaction({**common, **fees, **types}, SECRET).raw_transaction)

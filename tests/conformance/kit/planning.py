@@ -9,7 +9,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
-from tests.conformance.kit.chain import GENESIS_TIME, L2_BLOCK_TIME, l1_hash, l1_time
+from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, L2_BLOCK_TIME, l1_hash, l1_time
 
 USER = rlp.encode([b"\x07", b"\x09", b"\x52\x08", b"\x44" * 20, b"\x05", b"", b"\x1b", b"\x11" * 32, b"\x22" * 32])
 """A user's transaction (legacy, v = 27)."""
@@ -75,6 +75,16 @@ def plan(parent: L2BlockRef, count: int, transactions: Sequence[bytes] = (USER,)
     result: list[Planned] = []
     for _ in range(count):
         result.append(child(parent, transactions))
+        parent = result[-1].ref
+    return result
+
+
+def along(parent: L2BlockRef, *rows: int | tuple[int, tuple[bytes, ...]]) -> list[Planned]:
+    """Return blocks with these epochs, by their distance from genesis', and transactions."""
+    result: list[Planned] = []
+    for row in rows:
+        epoch, transactions = (row, (USER,)) if isinstance(row, int) else row
+        result.append(child(parent, transactions, FIRST_L1 + epoch))
         parent = result[-1].ref
     return result
 

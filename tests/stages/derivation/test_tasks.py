@@ -6,22 +6,17 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamLimitExceeded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
-from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+from tests.conformance.kit.streams import batch, compressed, stream
 
 RULES = SpanRules(10, 0, 2)
 
 
-def _batch(number: int) -> bytes:
-    fields = encode_bytes(b"p" * 32) + bytes((number,)) + encode_bytes(b"e" * 32) + b"\x07" + b"\xc0"
-    return b"\x00" + wrap_list(fields)
-
-
 def _body(count: int) -> bytes:
-    return zlib.compress(b"".join(encode_bytes(_batch(number + 1)) for number in range(count)))
+    return compressed([batch(number + 1) for number in range(count)])
 
 
 def test_tasks_and_results_travel() -> None:
@@ -34,21 +29,6 @@ def test_tasks_and_results_travel() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=DecodeChannel) == task
 
 
-def test_long_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MAX_BATCHES", 3)
-    task = DecodeChannel(_body(7), 10_000, True, RULES)
-    numbers: list[int] = []
-    while True:
-        result = run(task)
-        assert len(result.batches) <= 3
-        numbers += [batch.epoch_number for batch in result.batches if isinstance(batch, SingularBatch)]
-        if result.end is not None:
-            break
-        task = msgspec.structs.replace(task, first=task.first + len(result.batches))
-    assert numbers == [1, 2, 3, 4, 5, 6, 7]
-    assert result.end == StreamExhausted()
-
-
 def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MAX_RESULT_BYTES", 2000)
     result = run(DecodeChannel(_body(7), 10_000, True, RULES))
@@ -57,7 +37,7 @@ def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.fault("F27")
 def test_a_bomb_stays_within_its_limit() -> None:
-    bomb = zlib.compress(encode_bytes(_batch(1)) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
+    bomb = zlib.compress(stream([batch(1)]) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
     result = run(DecodeChannel(bomb, 1_000_000, True, RULES))
     assert len(result.batches) == 1
     assert isinstance(result.end, StreamLimitExceeded)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
@@ -51,6 +51,7 @@ def test_one_that_is_too_large_is_not_kept_where_that_is_asked_for() -> None:
     assert (cache.get(1), len(cache), cache.bytes) == (None, 0, 0)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 120)), max_size=60), st.booleans())
 def test_the_bounds_hold(entries: Sequence[tuple[int, int]], keeps_newest: bool) -> None:
     cache: BoundedCache[int, int] = BoundedCache(100, 5, keeps_newest=keeps_newest)

@@ -35,23 +35,6 @@ def test_commitments_and_their_bytes() -> None:
     assert Commitment(GENERIC, b"\x0c\xab").encode() == b"\x01\x0c\xab"
 
 
-@pytest.mark.parametrize(
-    ("encoded", "error"),
-    [
-        (b"", "no bytes"),
-        (b"\0", "keccak of 0 bytes"),
-        (b"\0" + DIGEST[:31], "keccak of 31 bytes"),
-        (b"\0" + DIGEST + b"\0", "keccak of 33 bytes"),
-        (b"\1", "no bytes after its type"),
-        (b"\2" + DIGEST, "unknown type 2"),
-    ],
-)
-def test_malformed_ones(encoded: bytes, error: str) -> None:
-    with pytest.raises(CommitmentError) as caught:
-        decode_commitment(encoded)
-    assert str(caught.value) == error
-
-
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_commitment_or_malformed(encoded: bytes) -> None:
     with suppress(CommitmentError):

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.config import (
@@ -199,6 +199,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(path=st.sampled_from([*FULL, "genesis.l1.number", "genesis.system_config.scalar"]), value=JSON)
 def test_any_value_reads_or_is_refused(path: str, value: Any) -> None:
     try:
@@ -241,6 +242,7 @@ CONFIGS = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(CONFIGS)
 def test_every_config_round_trips(config: RollupConfig) -> None:
     file = parse_rollup_config(json.dumps(rollup_config_object(config)).encode())

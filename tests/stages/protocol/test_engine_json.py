@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import engine_json
@@ -55,6 +55,7 @@ PAYLOADS = st.builds(
 EXAMPLE = PayloadAttributes(1000, b"\x01" * 32, b"\x02" * 20, True, b"\x03" * 32, (b"\x7e",), True, 30, bytes(8), 0)
 
 
+@settings(max_examples=40)
 @given(ATTRIBUTES)
 def test_attributes_round_trip(attributes: PayloadAttributes) -> None:
     text = engine_json.encode_attributes(attributes)
@@ -62,6 +63,7 @@ def test_attributes_round_trip(attributes: PayloadAttributes) -> None:
     assert engine_json.attributes_from_json(json.loads(text)) == attributes
 
 
+@settings(max_examples=40)
 @given(PAYLOADS)
 def test_payloads_round_trip(payload: ExecutionPayload) -> None:
     result = json.loads(engine_json.encode_payload(payload))

@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import l1_chains
 from rollup_node.stages.protocol.errors import CriticalError
@@ -97,13 +95,6 @@ def test_blob_base_fee_of_blocks() -> None:
     for impossible in (177 * 5007716 + 1, 2**64 - 1):
         with pytest.raises(CriticalError, match="is impossible"):
             l1_chains.l1_blob_base_fee(SEPOLIA, header(impossible), None)
-
-
-@given(st.integers(0, 300_000_000), st.sampled_from(sorted(set(l1_chains.UPDATE_FRACTIONS.values()))))
-def test_blob_base_fee_rises_with_the_excess(excess: int, fraction: int) -> None:
-    fee = l1_chains.blob_base_fee(excess, fraction)
-    assert fee >= 1
-    assert l1_chains.blob_base_fee(excess + 131_072, fraction) >= fee
 
 
 def test_chains_that_probably_lack_the_pectra_correction() -> None:

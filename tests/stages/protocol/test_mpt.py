@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import mpt, rlp
@@ -85,6 +85,7 @@ def test_the_empty_root() -> None:
 KEYS = st.binary(min_size=2, max_size=2) | st.sampled_from([b"\x11\x11", b"\x11\x12", b"\x11\x21", b"\x12\x11"])
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(KEYS, st.binary(min_size=1, max_size=40), min_size=1, max_size=14), KEYS)
 def test_proofs_prove_presence_and_absence(content: dict[bytes, bytes], other: bytes) -> None:
     trie = SimpleTrie(content)
@@ -92,6 +93,7 @@ def test_proofs_prove_presence_and_absence(content: dict[bytes, bytes], other: b
         assert mpt.verify_proof(trie.root, key, trie.nodes.values()) == content.get(key)
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(KEYS, st.binary(min_size=33, max_size=40), min_size=2, max_size=14), st.data())
 def test_a_missing_or_changed_node_never_proves_another_value(content: dict[bytes, bytes], data: Any) -> None:
     trie = SimpleTrie(content)

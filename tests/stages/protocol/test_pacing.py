@@ -28,6 +28,7 @@ def test_consume_takes_ahead_and_delay_is_the_time_to_wait() -> None:
     assert bucket.delay(1000.0) == pytest.approx(0.25), "it never held more than the burst"
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 20), max_size=100))
 def test_allow_never_permits_more_than_burst_and_rate(times: list[float]) -> None:
     bucket = TokenBucket(rate=2.0, burst=3.0)
@@ -46,6 +47,7 @@ def test_waiting_for_the_delay_never_exceeds_burst_and_rate(pauses: list[float])
     assert taken <= 15 + 4 * (now - 50.0) + 1e-6
 
 
+@settings(max_examples=40)
 @given(
     rate=st.floats(0.5, 100),
     burst=st.integers(1, 50),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import rlp as reference
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import rlp
@@ -24,6 +24,7 @@ def plain(item: Any) -> Any:
     return item if isinstance(item, bytes) else [plain(entry) for entry in item]
 
 
+@settings(max_examples=50)
 @given(ITEMS)
 def test_items_round_trip(item: Any) -> None:
     encoded = rlp.encode(item)
@@ -64,6 +65,7 @@ def test_the_same_encodings_as_in_the_reference_are_accepted(data: bytes) -> Non
         assert rlp.encode(result) == data
 
 
+@settings(max_examples=50)
 @given(ITEMS, st.data())
 def test_a_changed_byte_raises_no_other_error(item: Any, data: Any) -> None:
     encoded = bytearray(rlp.encode(item))
@@ -112,6 +114,7 @@ def test_deep_nesting_is_refused_without_recursion() -> None:
         rlp.decode(body)
 
 
+@settings(max_examples=30)
 @given(st.lists(ITEMS, max_size=3))
 def test_split_gives_the_raw_items(items: list[Any]) -> None:
     encoded = [rlp.encode(item) for item in items]

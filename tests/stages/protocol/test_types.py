@@ -14,7 +14,6 @@ from rollup_node.stages.protocol.types import (
     L1Header,
     L2BlockRef,
     Log,
-    predeploy,
 )
 
 HASH, PARENT = b"\xab\xcd" + bytes(30), b"\x01" * 32
@@ -50,7 +49,3 @@ def test_all_that_a_block_holds_counts_as_its_memory() -> None:
 )
 def test_fixed_addresses(address: Address, text: str) -> None:
     assert address == bytes.fromhex(text)
-
-
-def test_a_predeploy_ends_with_its_number() -> None:
-    assert predeploy(0xAB) == b"\x42" + bytes(18) + b"\xab"

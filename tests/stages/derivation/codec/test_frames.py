@@ -1,10 +1,12 @@
-"""Frames: any bytes give frames or a reason, and pruning is the walk of Q3."""
+"""Frames: any bytes give frames or a reason, and pruning is that of the model."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons.reason import Reason
+from tests.support.chains.derivation_model import pruned
+from tests.support.chains.derivation_values import ModelFrame
 
 A, B = b"A" * 16, b"B" * 16
 
@@ -20,29 +22,15 @@ def test_any_bytes_give_frames_or_a_reason(data: bytes) -> None:
     assert isinstance(frames, Reason) or b"\0" + b"".join(map(_encoded, frames)) == data
 
 
-def _cursor_walk(frames: list[Frame]) -> list[Frame]:
-    """Q3 by its wording: a cursor over neighbours."""
-    left, at = list(frames), 0
-    while at < len(left) - 1:
-        current, following = left[at], left[at + 1]
-        same = current.channel == following.channel
-        if same and (current.is_last or following.number != (current.number + 1) % 65536):
-            del left[at + 1]
-        elif not same and following.number == 0 and not current.is_last:
-            del left[at]
-            at = max(0, at - 1)
-        elif not same and following.number != 0:
-            del left[at + 1]
-        else:
-            at += 1
-    return left
-
-
 _SOME = st.builds(
     Frame, st.sampled_from([A, B, b"C" * 16]), st.sampled_from([0, 1, 2, 65535]), st.just(b""), st.booleans()
 )
 
 
 @given(st.lists(_SOME, max_size=12))
-def test_pruning_is_the_cursor_walk(frames: list[Frame]) -> None:
-    assert prune_frames(frames)[0] == _cursor_walk(frames)
+def test_pruning_is_that_of_the_model(frames: list[Frame]) -> None:
+    """[Q3]"""
+    left = pruned([ModelFrame(frame.channel, frame.number, frame.data, frame.is_last) for frame in frames])
+    assert [(frame.channel, frame.number, frame.is_last) for frame in prune_frames(frames)[0]] == [
+        (frame.channel, frame.number, frame.is_last) for frame in left
+    ]

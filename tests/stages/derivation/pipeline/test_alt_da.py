@@ -15,7 +15,6 @@ from rollup_node.stages.protocol.commitments import (
     ChallengeStatus,
     keccak_commitment,
 )
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlobRef, ChallengeLog, Log
 from tests.conformance.kit.alt_da import CONTRACT, RESOLVE, WINDOW, AltDaChain, challenge_log, with_challenges
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, STRANGER, blobs, calldata, forks_until
@@ -102,24 +101,6 @@ def test_a_lost_input_is_taken_from_its_resolution_on_l1() -> None:
     assert effects(chain) == [], "a resolved challenge does not expire"
 
 
-@pytest.mark.fault("F61")
-def test_a_lost_input_is_skipped_when_its_challenge_expires() -> None:
-    chain = AltDaChain(FORKS)
-    (lost,) = chain.commit(*items(*plan(GENESIS, 2, ())), stored=False)
-    included = chain.mine_commitments(lost)
-    chain.mine_challenges(challenge_log(lost, included))
-    chain.mine_commitments(*chain.commit(*items(*PLAN, name="b")))
-    chain.mine_until(included + RESOLVE)
-    assert chain.run() == []
-    assert output(chain) == NeedChallenges(chain.head + 1)
-    chain.mine()
-    assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [reasons.CommitmentExpired]
-    chain.mine_until(chain.head + 2 * WINDOW)
-    chain.run()
-    assert effects(chain) == [], "it was never used"
-
-
 def test_a_used_input_whose_challenge_expires_is_taken_out_again() -> None:
     chain = AltDaChain(FORKS)
     (withheld,) = chain.commit(*items(*plan(GENESIS, 2, ())))
@@ -196,25 +177,6 @@ def test_challenges_in_the_base_of_a_reset_count() -> None:
     chain.mine_until(FIRST_L1 + RESOLVE)
     chain.run()
     assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
-
-
-@pytest.mark.parametrize("at_last", [True, False])
-def test_an_input_that_nobody_challenged_in_time_ends_derivation(at_last: bool) -> None:
-    chain = AltDaChain(FORKS)
-    (lost,) = chain.commit(*items(*PLAN), stored=False)
-    included = chain.mine_commitments(lost)
-    chain.mine_until(included + WINDOW)
-    assert chain.run() == []
-    assert output(chain) == NeedChallenges(included + WINDOW + 1)
-    asked = len(chain.asked)
-    chain.mine()
-    if at_last:
-        chain.inputs[lost] = items(*PLAN)[0]
-        assert refs(chain.run()) == refs(PLAN)
-        assert len(chain.asked) == asked + 1
-        return
-    with pytest.raises(CriticalError, match=f"of L1 block {included}, and it could be challenged until L1 block"):
-        chain.run()
 
 
 def test_a_reorg_of_l1_while_challenges_are_read_ahead() -> None:

@@ -13,10 +13,7 @@ from rollup_node.stages.derivation.pipeline.batch_attributes import (
 )
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead
-from rollup_node.stages.derivation.reasons.batches import PayloadReplacedByDeposits, PendingSpanMismatch
-from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
-from rollup_node.stages.protocol.attributes import deposits_only
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.unexecutable import least_gas
@@ -30,7 +27,7 @@ from tests.conformance.kit.chain import (
     forks_until,
     rollup,
 )
-from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.planning import USER, channel, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.stages.derivation.codec.test_packed import packed_transactions
 
@@ -138,42 +135,6 @@ def test_nothing_is_derived_ahead_of_a_batch_whose_parent_is_unknown() -> None:
     assert chain.deriver.ahead() is None, "nothing was derived"
     assert ahead_of_first(chain) == [], "a singular batch ends with its block"
     assert chain.deriver.step(GENESIS, chain.l2[0].config) == AwaitSafeHead()
-
-
-@pytest.mark.parametrize("replaced", [0, 1, 7])
-def test_the_blocks_behind_a_replaced_one_count_no_more(replaced: int) -> None:
-    """The L1 window is still that of the block that was replaced, though epochs beyond were looked at."""
-    blocks = plan(GENESIS, BLOCKS)
-    parent = blocks[replaced - 1].ref if replaced else GENESIS
-    instead = child(parent, (), blocks[replaced].ref.l1_origin.number)
-    following = child(instead.ref)
-    chain = chain_with("holocene", *channel("A", span(blocks)), *channel("B", following.singular))
-    bad = blocks[replaced].ref.timestamp
-
-    def is_invalid(attributes: PayloadAttributes) -> bool:
-        return attributes.timestamp == bad and deposits_only(attributes) != attributes
-
-    chain.is_invalid = is_invalid
-    assert refs(chain.run()) == [*refs(blocks[:replaced]), instead.ref, following.ref]
-    assert (DropEffect.DISCARDED, PayloadReplacedByDeposits) in chain.take_drops()
-
-
-@pytest.mark.parametrize("refused", [0, 1, 7])
-def test_the_blocks_behind_a_refused_one_count_no_more(refused: int) -> None:
-    """The span's rest is discarded with a reason, as without anything derived ahead, and another batch goes on."""
-    blocks = plan(GENESIS, BLOCKS)
-    other = span([Planned(block.ref, block.transactions) for block in blocks])
-    outcomes = []
-    for depth in (0, 1_000):
-        chain = chain_with("granite", *channel("A", span(blocks)), *channel("B", other))
-        chain.depth = depth
-        left = [blocks[refused].ref.timestamp]
-        chain.is_refused = lambda attributes, left=left: attributes.timestamp in left and not left.clear()  # type: ignore[misc]
-        result = refs(chain.run())
-        outcomes.append((result, chain.take_drops()))
-    assert outcomes[0] == outcomes[1]
-    assert outcomes[0][0] == refs(blocks)
-    assert (DropEffect.DISCARDED, PendingSpanMismatch) in outcomes[0][1]
 
 
 def test_what_is_lost_is_derived_ahead_again() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.batch_checks import (
     PAGE,
@@ -19,10 +19,10 @@ from rollup_node.stages.derivation.pipeline.batch_checks import (
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent, L2BlockRef
-from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped, undecided
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
+from tests.conformance.kit.batch_checks import BatchCheckHarness, undecided
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until, rollup
-from tests.conformance.kit.planning import USER, Planned, child, plan, span
+from tests.conformance.kit.planning import Planned, along, plan, span
 
 SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 
@@ -60,21 +60,6 @@ def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted(
     assert not node._is_parent(other, unknown)
 
 
-@pytest.mark.parametrize("fork", ["canyon", "ecotone", "fjord", "granite", "holocene", "isthmus"])
-def test_activation_blocks_that_take_user_transactions(fork: str) -> None:
-    checks = BatchCheckHarness(forks_until("regolith", **{fork: 2}))
-    assert checks.singular(checks.next((USER,))) == ACCEPTED
-
-
-def _with_epochs(parent: L2BlockRef, *epochs: int) -> list[Planned]:
-    """Blocks with these origins, by their distance from genesis'."""
-    with_epochs: list[Planned] = []
-    for epoch in epochs:
-        with_epochs.append(child(parent, (USER,), FIRST_L1 + epoch))
-        parent = with_epochs[-1].ref
-    return with_epochs
-
-
 def _decoded(checks: BatchCheckHarness, blocks: Sequence[Planned]) -> SpanBatch:
     batch = checks.decoded(span(blocks))
     assert isinstance(batch, SpanBatch)
@@ -88,36 +73,9 @@ def test_without_an_l1_window_a_span_is_undecided() -> None:
     assert checks.span(span(plan(GENESIS, 2))) == undecided(reasons.L1WindowEmpty)
 
 
-def test_the_parent_of_an_overlap_may_be_genesis() -> None:
-    checks = BatchCheckHarness(forks_until("granite"), safe=10)
-    assert checks.span(span(plan(GENESIS, 11))) == ACCEPTED
-
-
-def test_a_start_epoch_that_wraps() -> None:
-    checks = BatchCheckHarness(forks_until("granite"), seq_window_size=FIRST_L1 + 100)
-    wrapped = msgspec.structs.replace(_decoded(checks, plan(GENESIS, 2)), first_epoch=2**64 - 1)
-    assert checks.span(wrapped) == dropped(reasons.SpanEpochTooNew)
-
-
-def test_extraction_skips_blocks_of_the_safe_chain() -> None:
-    checks = BatchCheckHarness(forks_until("holocene"), safe=2)
-    batch = _decoded(checks, plan(GENESIS, 4))
-    cursor = checks.checks.extract(batch, checks.l1_window, checks.safe)
-    assert isinstance(cursor, SpanCursor)
-    assert (cursor.index, cursor.timestamp, cursor.left) == (2, checks.safe.timestamp + 2, 2)
-
-
-def test_extraction_of_a_block_with_an_old_epoch() -> None:
-    """The new block has the epoch of the first one, the safe head the next epoch already."""
-    checks = BatchCheckHarness(forks_until("holocene"), safe=_with_epochs(GENESIS, 0, 1), first=0, times={1: 3, 2: 4})
-    batch = _decoded(checks, _with_epochs(checks.block(1), 0, 0))
-    result = checks.checks.extract(batch, checks.l1_window, checks.safe)
-    assert result == reasons.NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
-
-
 def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), first=1, last=2, times={1: 2, 2: 4})
-    batch = _decoded(checks, _with_epochs(GENESIS, 0, 1))
+    batch = _decoded(checks, along(GENESIS, 0, 1))
     result = checks.checks.extract(batch, checks.l1_window, checks.safe)
     assert result == reasons.NewBlockEpochUnknown(FIRST_L1)
 

@@ -3,8 +3,6 @@
 import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_stages import AcceptedBatch, BatchQueue
-from rollup_node.stages.derivation.reasons.batches import SpanParentUnavailable, TimestampPast
-from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.conformance.kit.batch_stage import BatchStageHarness
@@ -43,16 +41,3 @@ def test_batches_keep_their_own_inclusion_block() -> None:
     chain.mine(*channel("A", second.singular))
     chain.mine(*channel("B", first.singular))
     assert refs(chain.run()[:2]) == refs([first, second])
-
-
-@pytest.mark.parametrize("available", [True, False])
-def test_an_overlap_is_compared_with_the_safe_chain(available: bool) -> None:
-    """Where the safe chain is unavailable, the span is discarded and the batch behind it is checked."""
-    known, blocks = plan(GENESIS, 3), plan(GENESIS, 4, (USER,))
-    chain = RollupChain(forks_until("holocene"))
-    chain.extend(known)
-    chain.withheld = set() if available else {1, 2}
-    chain.mine(*channel("A", span(blocks[1:]), blocks[3].singular))
-    assert refs(chain.run()) == refs(blocks[3:])
-    expected = (DropEffect.PAST, TimestampPast) if available else (DropEffect.UNDECIDED, SpanParentUnavailable)
-    assert chain.take_drops() == [expected]

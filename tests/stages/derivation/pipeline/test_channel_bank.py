@@ -24,15 +24,6 @@ FRAMES = st.builds(
 )
 
 
-def test_channels_are_read_in_the_order_of_their_opening() -> None:
-    """The oldest that is ready; none once the bank is empty [CB1, CB4]."""
-    bank = ChannelBank(PipelineEvents())
-    for frame in frames("A0 B0! A1!"):
-        bank.ingest_frame(frame, ORIGIN, ANY)
-    result = [bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY)]
-    assert [channel and parts(channel.body) for channel in result] == ["A0 A1", "B0", None]
-
-
 @dataclass
 class _Channel:
     pieces: dict[int, bytes] = field(default_factory=dict)
@@ -74,6 +65,7 @@ def _read(taken: list[Frame], any_ready: bool) -> list[bytes]:
 
 @given(st.lists(FRAMES, max_size=16), st.booleans())
 def test_frames_make_channels_in_any_order(taken: list[Frame], any_ready: bool) -> None:
+    """[CB1 to CB10]"""
     rules = L1Rules(read_any_ready_channel=any_ready)
     events = PipelineEvents()
     bank = ChannelBank(events)
@@ -105,46 +97,6 @@ def test_open_channels_have_their_frames_in_order_of_number() -> None:
 
 
 RULES = L1Rules(channel_timeout=50)
-ASSEMBLED_FRAMES = st.builds(
-    Frame,
-    st.sampled_from([channel_id("A"), channel_id("B")]),
-    st.integers(0, 3),
-    st.binary(min_size=1, max_size=3),
-    st.booleans(),
-)
-
-
-def _channels(taken: list[Frame]) -> list[bytes]:
-    """CA3 to CA7 by their wording: what frames assemble that come in this order."""
-    channels: list[bytes] = []
-    staging: list[Frame] = []
-    for frame in taken:
-        if frame.number == 0:
-            staging = [frame]
-        elif staging and staging[0].channel == frame.channel and frame.number == len(staging):
-            staging.append(frame)
-        else:
-            continue
-        if frame.is_last:
-            channels.append(b"".join(item.data for item in staging))
-            staging = []
-    return channels
-
-
-@given(st.lists(ASSEMBLED_FRAMES, max_size=12))
-def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
-    events = PipelineEvents()
-    assembler = ChannelAssembler(events)
-    result: list[bytes] = []
-    for frame in taken:
-        assembler.ingest_frame(frame, ORIGIN, RULES)
-        channel = assembler.read(ORIGIN, RULES)
-        if channel is not None:
-            result.append(channel.body)
-    assert result == _channels(taken)
-    ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
-    assert events.frames_added == len(taken) - len(ignored)
-    assert all(str(dropped) for dropped in events.drops)
 
 
 def test_the_staging_channel_is_open_until_it_is_read() -> None:

@@ -83,7 +83,7 @@ class Batches:
         reader = ChannelReader(span_rules(HOLOCENE), self.events)
         self.provider = ChannelBatches(traversal, ingestion, reader, self.events)
         self._reader = reader
-        ingestion.open(block, BATCHER, traversal.rules)
+        ingestion.source.open(block, BATCHER, traversal.rules)
 
     def next_time(self) -> int | None:
         """Return the time of the next batch; None when the block is exhausted."""

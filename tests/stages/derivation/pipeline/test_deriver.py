@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import cycle, repeat
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
-from rollup_node.stages.derivation.pipeline.deriver import Deriver
+from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped
@@ -109,81 +109,80 @@ def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
     assert chain.take_drops() == [(DropEffect.DROPPED, ParentHashMismatch)]
 
 
-# --- frames that were parsed ahead ---------------------------------------------------------------------------------
+# --- real blocks ---------------------------------------------------------------------------------------------------
 
 
-def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]:
-    """All outputs but needs for the recorded blocks; for some blocks the frames are given instead of the blobs."""
-    deriver = Deriver(recording.config, L1_CHAINS[11155111])
-    base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
-    safe, config = recording.l2_blocks[FIRST_L2].ref, recording.config_of(FIRST_L2)
-    system = recording.config.genesis.system_config
-    deriver.reset(base, system)
-    parsed = iter(ahead)
-    result: list[object] = []
-    while not isinstance(output := deriver.step(safe, config), AttributesReady):
-        match output:
-            case outputs.NeedL1Block():
-                block = recording.l1_blocks[output.number]
-                frames = _parsed(recording, block, system.batcher) if next(parsed) else None
-                assert deriver.add_l1_block(block, frames)
-            case outputs.NeedBlobs():
-                assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
-            case outputs.NeedDecoded():
-                assert deriver.add_decoded(output.key, tasks.run(output.task))
-            case _:
-                result.append(output)
-    return [*result, output]
+class Recorded:
+    """A deriver that gets the recorded blocks from L2 block `first` on; for the L1 blocks for which `ahead` holds, in
+    their order, it gets the frames instead of the blobs. `requested` are the L2 blocks that it needed."""
 
+    def __init__(
+        self, recording: SepoliaRecording, first: int = FIRST_L2, ahead: Iterable[bool] = repeat(False)
+    ) -> None:
+        self.recording, self._ahead = recording, iter(ahead)
+        self.deriver = Deriver(recording.config, L1_CHAINS[11155111])
+        self.safe, self.config = recording.l2_blocks[first].ref, recording.config_of(first)
+        self.requested: list[outputs.NeedL2Blocks] = []
+        base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
+        self.deriver.reset(base, recording.config.genesis.system_config)
 
-def _parsed(recording: SepoliaRecording, block: L1Block, batcher: bytes) -> BlockFrames:
-    rules = recording.config.schedule().l1(block.header.timestamp)
-    items = data_items(block, batcher, rules)
-    return parse_block(block.header.hash, batcher, items, recording.contents(blob_refs(items)), rules)
+    def next(self) -> Output:
+        """Return the next output that is no need."""
+        deriver, recording = self.deriver, self.recording
+        while True:
+            match output := deriver.step(self.safe, self.config):
+                case outputs.NeedL1Block():
+                    block = recording.l1_blocks[output.number]
+                    assert deriver.add_l1_block(block, self._parsed(block) if next(self._ahead) else None)
+                case outputs.NeedBlobs():
+                    assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
+                case outputs.NeedDecoded():
+                    assert deriver.add_decoded(output.key, tasks.run(output.task))
+                case outputs.NeedL2Blocks():
+                    self.requested.append(output)
+                    blocks = [recording.l2_blocks[item].content for item in range(output.first, output.last + 1)]
+                    assert deriver.add_l2_blocks(output.first, output.last, blocks)
+                case _:
+                    return output
+
+    def _parsed(self, block: L1Block) -> BlockFrames:
+        batcher = self.recording.config.genesis.system_config.batcher
+        rules = self.recording.config.schedule().l1(block.header.timestamp)
+        items = data_items(block, batcher, rules)
+        return parse_block(block.header.hash, batcher, items, self.recording.contents(blob_refs(items)), rules)
 
 
 def test_frames_that_were_parsed_ahead_change_nothing(recording: SepoliaRecording) -> None:
-    count = len(recording.l1_blocks)
-    without = _outputs(recording, [False] * count)
-    assert _outputs(recording, [True] * count) == without
-    assert _outputs(recording, [number % 2 == 0 for number in range(count)]) == without
+    def until_attributes(ahead: Iterable[bool]) -> list[Output]:
+        recorded = Recorded(recording, ahead=ahead)
+        result = [recorded.next()]
+        while not isinstance(result[-1], AttributesReady):
+            result.append(recorded.next())
+        return result
 
-
-# --- real blocks ---------------------------------------------------------------------------------------------------
+    without = until_attributes(repeat(False))
+    assert until_attributes(repeat(True)) == without
+    assert until_attributes(cycle((True, False))) == without
 
 
 @pytest.mark.parametrize("first", [FIRST_L2, FIRST_L2 + 3])
 def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> None:
     """From the fourth block on, the same span overlaps the safe chain."""
-    deriver = Deriver(recording.config, L1_CHAINS[11155111])
-    base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
-    safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
-    deriver.reset(base, recording.config.genesis.system_config)
+    recorded = Recorded(recording, first)
     derived: list[AttributesReady] = []
-    requested: list[outputs.NeedL2Blocks] = []
     while len(derived) < LAST_DERIVED_L2 - first:
-        match output := deriver.step(safe, config):
-            case outputs.NeedL1Block():
-                assert deriver.add_l1_block(recording.l1_blocks[output.number])
-            case outputs.NeedBlobs():
-                assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
-            case outputs.NeedDecoded():
-                assert deriver.add_decoded(output.key, tasks.run(output.task))
-            case outputs.NeedL2Blocks():
-                requested.append(output)
-                blocks = [recording.l2_blocks[item].content for item in range(output.first, output.last + 1)]
-                assert deriver.add_l2_blocks(output.first, output.last, blocks)
-            case AttributesReady():
-                derived.append(output)
-                block = recording.l2_blocks.get(safe.number + 1)
-                if block is not None:
-                    _compare(output, block)
-                    safe, config = block.ref, recording.config_of(block.ref.number)
-            case _:
-                assert isinstance(output, Dropped)
-                assert output.reason.rule in ("BS2", "PX5")
+        output = recorded.next()
+        if isinstance(output, AttributesReady):
+            derived.append(output)
+            block = recording.l2_blocks.get(recorded.safe.number + 1)
+            if block is not None:
+                _compare(output, block)
+                recorded.safe, recorded.config = block.ref, recording.config_of(block.ref.number)
+        else:
+            assert isinstance(output, Dropped)
+            assert output.reason.rule in ("BS2", "PX5")
     assert [output.concluding for output in derived] == [False] * (len(derived) - 1) + [True]
-    assert requested == ([] if first == FIRST_L2 else [outputs.NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
+    assert recorded.requested == ([] if first == FIRST_L2 else [outputs.NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
     last = recording.spans[-1]
     assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (LAST_DERIVED_L2, LAST_DERIVED_L2 - 1)
 
@@ -248,27 +247,6 @@ def test_no_l1_data_halts_derivation(drawn: st.DataObject) -> None:
     chain.run()
     assert isinstance(chain.last_output, outputs.NeedL1Block | outputs.NeedReset | outputs.NeedL2Blocks)
     assert all(str(dropped) for dropped in chain.dropped)
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_the_split_of_frames_over_blocks_does_not_matter(drawn: st.DataObject) -> None:
-    forks = forks_until(drawn.draw(st.sampled_from(["granite", "holocene", "jovian"])))
-    blocks = plan(GENESIS, 3)
-    body = channel_body([span(blocks)], Compression.ZLIB)
-    cuts = sorted(drawn.draw(st.lists(st.integers(0, len(body)), max_size=6)))
-    edges = [0, *cuts, len(body)]
-    chain = RollupChain(forks)
-    items: list[bytes] = []
-    for number, (start, stop) in enumerate(pairwise(edges)):
-        items.append(_item(Frame(channel_id("A"), number, body[start:stop], number == len(edges) - 2)))
-        if drawn.draw(st.booleans()):
-            chain.mine(*items)
-            items = []
-    chain.mine(*items)
-    chain.mine()
-    assert refs(chain.run()) == refs(blocks)
-    assert chain.dropped == []
 
 
 @pytest.mark.parametrize("forks", ["granite", "holocene", "jovian"])

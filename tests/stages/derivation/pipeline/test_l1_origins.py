@@ -3,7 +3,7 @@
 import msgspec
 
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, without_inbox
-from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.chain import (
     FIRST_L1,
     GENESIS,
@@ -22,17 +22,15 @@ def _head(l1: L1Blocks, epoch: int) -> L2BlockRef:
     return msgspec.structs.replace(GENESIS, l1_origin=l1.blocks[epoch].ref.id)
 
 
-def test_blocks_are_appended_and_old_epochs_removed() -> None:
-    """[E2, E3]"""
-    l1 = _l1(5)
+def test_epochs_before_the_parents_are_removed() -> None:
+    """[E3]"""
+    l1 = _l1(3)
     window = L1OriginWindow(l1.blocks[0])
-    assert not window.advance_origin(l1.blocks[0], GENESIS)
-    for number in (1, 2, 3):
-        assert not window.advance_origin(l1.blocks[number], GENESIS)
-    assert window.blocks == l1.blocks[:4]
+    for block in l1.blocks[1:]:
+        assert not window.advance_origin(block, GENESIS)
+    assert window.blocks == l1.blocks
     window.advance_origin(l1.blocks[3], _head(l1, 2))
-    assert window.blocks == l1.blocks[2:4]
-    assert (window.first, window.first_number) == (l1.blocks[2].ref, FIRST_L1 + 2)
+    assert window.blocks == l1.blocks[2:]
 
 
 def test_a_block_behind_the_parents_origin_clears_the_window() -> None:
@@ -45,17 +43,6 @@ def test_a_block_behind_the_parents_origin_clears_the_window() -> None:
     assert window.blocks == l1.blocks[5:]
     assert window.block(FIRST_L1 + 4) is None
     assert window.ref(FIRST_L1 + 5) == l1.blocks[5].ref
-
-
-def test_the_parents_origin_must_be_the_current_epoch_or_the_one_before() -> None:
-    """[E6]"""
-    l1 = _l1(2)
-    window = L1OriginWindow(l1.blocks[1])
-    assert window.mismatch(_head(l1, 1)) is None
-    assert window.mismatch(_head(l1, 0)) is None
-    assert window.mismatch(_head(l1, 2)) is not None
-    other = BlockId(FIRST_L1 + 1, bytes(32))
-    assert window.mismatch(msgspec.structs.replace(GENESIS, l1_origin=other)) is not None
 
 
 def test_the_inbox_is_left_out() -> None:

@@ -1,20 +1,14 @@
 """The derivation process on a chain with Alt-DA, with simulated l1, blobs and engine processes."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from rollup_node.ipc.bus.bus import Client, ProcessId
-from rollup_node.node.runtime.task_runner import Problems, TaskRunner
-from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.process import alt_da_client, stage
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
-from rollup_node.stages.derivation.process.stage import build
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import PREFIX
@@ -22,68 +16,51 @@ from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult, PipelineStart
-from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable, L1Heads
+from rollup_node.stages.messages.l1 import L1BlocksRequest, L1Heads
 from rollup_node.stages.protocol.commitments import ChallengeStatus, Commitment
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.types import BlockId
-from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.api.in_process import in_process_buses, running_buses
+from rollup_node.stages.protocol.types import BlockId, L1Block
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars
 from tests.stages.derivation.process.test_requests import Sent
-from tests.support.timing.conditions import until
+from tests.stages.derivation.process.test_stage import Neighbours
 
 PLAN = plan(GENESIS, 4)
 ITEMS = channel("a", *singulars(PLAN), pieces=2)
 
 
-class AltDaNode:
-    """The stage, and the processes around it, which answer from a chain.
+class AltDaNode(Neighbours):
+    """The stage on a chain with Alt-DA.
 
-    Blocks above `visible` do not exist yet. An answer that an input is missing `is_late` if its fetch began before
-    the request."""
+    An answer that an input is missing `is_late` if its fetch began before the request."""
 
     def __init__(self, chain: AltDaChain, directory: Path) -> None:
+        super().__init__(DerivationConfig(chain.config, L1_CHAIN, window=3), directory)
         self.chain = chain
-        self.visible: int | None = None
-        self.requests: list[InputRequest] = []
-        self.blocks_requested: list[int] = []
         self.too_large: set[Commitment] = set()
         self.error = "down"
         self.is_late = False
-        self.reset = 1
-        self.task: asyncio.Task[None] | None = None
-        self.health: tuple[str, ...] = ()
-        self.status = DerivationStatus(0, None, False)
-        roles = dict.fromkeys(("l1", "blobs", "engine", "derivation", "rpc", "compute"), 1)
-        self.buses = in_process_buses(CHANNELS, directory, roles)
-        self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
         self.l1_status = self.buses["l1"].publish("status.l1")
-        self._blobs = self.buses["blobs"].serve("blobs.contents", self._on_input)
-        self._engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
-        self.buses["rpc"].subscribe("status.derivation", self._on_status)
-        self.buses["compute"].work({"work.derivation": tasks.run})
-        self.meter = Meter("derivation")
-        config = DerivationConfig(chain.config, L1_CHAIN, window=3)
-        self.stage = build(config, self.buses["derivation"], self.meter)
 
-    def _on_status(self, message: Message) -> None:
-        if isinstance(message, Health):
-            self.health = tuple(map(str, message.problems))
-        elif isinstance(message, DerivationStatus):
-            self.status = message
+    @property
+    def inputs(self) -> list[InputRequest]:
+        """The requests for inputs."""
+        return [request for request in self.requests if isinstance(request, InputRequest)]
 
-    def _on_l1(self, peer: ProcessId, request: L1BlocksRequest) -> None:
-        self.blocks_requested.append(request.first)
-        head = self.chain.head if self.visible is None else self.visible
-        for number in range(request.first, request.first + request.count):
-            if number > head:
-                self._l1.send(peer, L1BlockUnavailable(number, head, None))
-                return
-            self._l1.send(peer, L1BlockResponse(self.chain.l1[number]))
+    @property
+    def health(self) -> tuple[str, ...]:
+        health = self.state(Health)
+        return () if health is None else tuple(map(str, health.problems))
 
-    def _on_input(self, peer: ProcessId, request: InputRequest) -> None:
+    @property
+    def status(self) -> DerivationStatus:
+        return self.state(DerivationStatus) or DerivationStatus(0, None, False)
+
+    def l1_block(self, number: int) -> L1Block | None:
+        return self.chain.l1[number] if number <= self.chain.head else None
+
+    def _on_blobs(self, peer: ProcessId, request: InputRequest) -> None:
         self.requests.append(request)
         commitment = request.commitment
         if not request.urgent:
@@ -113,22 +90,6 @@ class AltDaNode:
             base = BlockId(FIRST_L1, chain.l1[FIRST_L1].header.hash)
             self._engine.send(peer, PipelineStart(self.reset, chain.safe, SYSTEM_CONFIG, base, SYSTEM_CONFIG))
 
-    until = staticmethod(until)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        driver = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "derivation")
-        async with running_buses(self.buses):
-            await self.stage.start()
-            self.task = task = asyncio.create_task(driver.run(self.stage.periodic_tasks[0]))
-            try:
-                yield
-            finally:
-                driver.stop()
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                await self.stage.close()
-
 
 def repeat_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Request are repeated at this pace."""
@@ -147,9 +108,9 @@ async def test_inputs_are_requested_ahead_and_when_they_are_needed(tmp_path: Pat
         await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
         assert refs(chain.l2[1:]) == refs(PLAN)
         await node.until(lambda: node.status.idle)
-        of_second = [request.urgent for request in node.requests if request.commitment == second]
+        of_second = [request.urgent for request in node.inputs if request.commitment == second]
         assert of_second[0] is False and True in of_second, "ahead of need, and then for the need"
-        assert {request.start for request in node.requests} == {node.reset}
+        assert {request.start for request in node.inputs} == {node.reset}
         await node.until(lambda: node.health == ())
 
 
@@ -163,7 +124,9 @@ async def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_ag
     node = AltDaNode(chain, tmp_path)
 
     async with node.running():
-        await node.until(lambda: chain.head + 1 in node.blocks_requested)
+        await node.until(
+            lambda: chain.head + 1 in (item.first for item in node.requests if isinstance(item, L1BlocksRequest))
+        )
         await node.until(lambda: node.status.current_l1 == chain.l1[included].ref)
         assert not node.status.idle
         chain.mine_challenges(challenge_log(lost, included))
@@ -241,7 +204,7 @@ async def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
     node.is_late = True
 
     def asked() -> int:
-        return sum(request.urgent for request in node.requests)
+        return sum(request.urgent for request in node.inputs)
 
     async with node.running():
         assert node.task is not None
@@ -275,7 +238,7 @@ async def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process
 
     async with node.running():
         assert node.task is not None
-        await node.until(lambda: len(node.requests) > 30)
+        await node.until(lambda: len(node.inputs) > 30)
         assert not node.task.done()
         chain.inputs[lost] = channel("a", *singulars(PLAN))[0]
         await node.until(lambda: len(chain.l2) == len(PLAN) + 1)

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -60,44 +61,26 @@ ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 State = TypeVar("State", bound=Message)
 
 
-class StageHarness:
-    """The stage with simulated l1, blobs and engine processes.
+class Neighbours:
+    """The stage between simulated l1, blobs and engine processes; `requests` are what it sent to them.
 
-    A request for which `is_lost` holds is not answered, blobs without `has_blobs` are not found."""
+    A request for which `is_lost` holds is not answered."""
 
-    def __init__(
-        self,
-        recording: SepoliaRecording,
-        directory: Path,
-        drops_are_read: bool = False,
-        managed: bool = False,
-    ) -> None:
-        self.recording = recording
-        self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
+    def __init__(self, config: DerivationConfig, directory: Path) -> None:
         self.is_lost: Callable[[Message], bool] = lambda message: False
-        self.has_blobs: Callable[[BlobsRequest], bool] = lambda request: True
-        self.derived: list[AttributesReady] = []
         self.reset = 1
-        self.head = FIRST_L2
-        self.ahead = 0
         self.requests: list[Message] = []
-        self.replaced: dict[int, L1Block] = {}
+        self.meter = Meter("derivation")
+        self.task: asyncio.Task[None] | None = None
+        self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
         self._l1_client = ProcessId(0, 0)
         self._states: dict[type[Message], Message] = {}
         self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
         self._blobs = self.buses["blobs"].serve("blobs.contents", self._on_blobs)
         self._engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
-        self.engine_status = self.buses["engine"].publish("status.engine")
         self.buses["rpc"].subscribe("status.derivation", self._on_status)
         self.buses["compute"].work({"work.derivation": tasks.run})
-        config = DerivationConfig(
-            recording.config,
-            L1_CHAINS[11155111],
-            window=64,
-            drops_are_read=drops_are_read,
-            managed=managed,
-        )
-        self.stage: DerivationStage = build(config, self.buses["derivation"], Meter("derivation"))
+        self.stage: DerivationStage = build(config, self.buses["derivation"], self.meter)
 
     def _on_status(self, state: Message) -> None:
         self._states[type(state)] = state
@@ -108,11 +91,72 @@ class StageHarness:
             return
         self._l1_client = peer
         for number in range(request.first, request.first + request.count):
-            block = self.replaced.get(number) or self.recording.l1_blocks.get(number)
+            block = self.l1_block(number)
             if block is None:
                 self._l1.send(peer, L1BlockUnavailable(number, number - 1, None))
                 return
             self._l1.send(peer, L1BlockResponse(block))
+
+    def l1_block(self, number: int) -> L1Block | None:
+        """Return the L1 block of this number, if there is one yet."""
+        raise NotImplementedError
+
+    def _on_blobs(self, peer: ProcessId, request: Any) -> None:
+        raise NotImplementedError
+
+    def _on_engine(self, peer: ProcessId, message: Message) -> None:
+        raise NotImplementedError
+
+    def state(self, kind: type[State]) -> State | None:
+        """Return the last state of a kind that was published."""
+        result = self._states.get(kind)
+        return result if isinstance(result, kind) else None
+
+    until = staticmethod(until)
+
+    async def until_state(self, kind: type[State], condition: Callable[[State], bool]) -> State:
+        """Return the state of a kind, once there is one for which the condition holds."""
+        async with asyncio.timeout(30):
+            while (state := self.state(kind)) is None or not condition(state):
+                await asyncio.sleep(0.01)
+        return state
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Repeat the stage's steps as the runtime does."""
+        driver = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "derivation")
+        async with running_buses(self.buses):
+            await self.stage.start()
+            self.task = task = asyncio.create_task(driver.run(self.stage.periodic_tasks[0]))
+            try:
+                yield
+            finally:
+                driver.stop()
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await self.stage.close()
+
+
+class StageHarness(Neighbours):
+    """The stage on recorded blocks; blobs without `has_blobs` are not found."""
+
+    def __init__(
+        self, recording: SepoliaRecording, directory: Path, drops_are_read: bool = False, managed: bool = False
+    ) -> None:
+        config = DerivationConfig(
+            recording.config, L1_CHAINS[11155111], window=64, drops_are_read=drops_are_read, managed=managed
+        )
+        super().__init__(config, directory)
+        self.recording = recording
+        self.has_blobs: Callable[[BlobsRequest], bool] = lambda request: True
+        self.derived: list[AttributesReady] = []
+        self.head = FIRST_L2
+        self.ahead = 0
+        self.replaced: dict[int, L1Block] = {}
+        self.engine_status = self.buses["engine"].publish("status.engine")
+
+    def l1_block(self, number: int) -> L1Block | None:
+        return self.replaced.get(number) or self.recording.l1_blocks.get(number)
 
     def push(self, number: int) -> None:
         """L1 has another block of this number, which its process sends unasked."""
@@ -161,45 +205,6 @@ class StageHarness:
     def starts(self) -> list[StartRequest]:
         """Return the requests for a start; those with a reason are resets."""
         return [request for request in self.requests if isinstance(request, StartRequest)]
-
-    def state(self, kind: type[State]) -> State | None:
-        """Return the last state of a kind that was published."""
-        result = self._states.get(kind)
-        return result if isinstance(result, kind) else None
-
-    until = staticmethod(until)
-
-    async def until_state(self, kind: type[State], condition: Callable[[State], bool]) -> State:
-        """Return the state of a kind, once there is one for which the condition holds."""
-        async with asyncio.timeout(30):
-            while (state := self.state(kind)) is None or not condition(state):
-                await asyncio.sleep(0.01)
-        return state
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Repeats the stage's steps as the runtime does."""
-        (activity,) = self.stage.periodic_tasks
-
-        async def loop() -> None:
-            while True:
-                pause = await activity.step()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause or 0.0001):
-                        await activity.wake.wait()
-                activity.wake.clear()
-
-        async with running_buses(self.buses):
-            await self.stage.start()
-            task = asyncio.create_task(loop())
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                await self.stage.close()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
 
     def check_derived(self) -> None:
         """The derived blocks are the recorded ones."""

@@ -61,12 +61,12 @@ def test_a_name_is_declared_once() -> None:
         declare(cast(type[Reason], msgspec.defstruct("FramesEmpty", [], bases=(Reason,), frozen=True)))
 
 
-@pytest.mark.parametrize("declared", REASONS, ids=lambda declared: declared.name)
-def test_texts_show_every_field(declared: type[Reason]) -> None:
-    shown = str(example(declared))
-    for field in msgspec.structs.fields(declared):
-        assert "{" + field.name + "}" in declared.text
-    assert "{" not in shown and shown
+def test_texts_show_every_field() -> None:
+    for declared in REASONS:
+        shown = str(example(declared))
+        for field in msgspec.structs.fields(declared):
+            assert "{" + field.name + "}" in declared.text
+        assert "{" not in shown and shown
 
 
 def test_every_module_of_reasons_is_in_the_table() -> None:

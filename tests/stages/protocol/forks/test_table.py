@@ -62,24 +62,6 @@ def test_every_change_changes_a_rule_and_every_rule_is_changed() -> None:
     assert set().union(*l2) == {field.name for field in fields(L2Rules)}
 
 
-def test_changes_leave_the_other_rules_alone() -> None:
-    unusual = L1Rules(channel_timeout=7, max_channel_bank_size=8, max_rlp_bytes_per_channel=9)
-    (fjord,) = (fork for fork in FORKS if fork.name == "fjord")
-    assert fjord.l1 is not None
-    assert fjord.l1(unusual).channel_timeout == 7
-
-
-def test_the_stages_switch_at_one_fork() -> None:
-    """[PS3]"""
-    assert [fork.name for fork in FORKS if fork.switches_stages] == ["holocene"]
-
-
-def test_layouts_rise_with_the_forks() -> None:
-    layouts = [fork.l1_info for fork in FORKS if fork.l1_info is not None]
-    assert layouts == sorted(layouts) and len(set(layouts)) == 3
-    assert all(layout.packed for layout in layouts)
-
-
 def test_engines_know_the_forks_that_change_execution() -> None:
     assert [fork.name for fork in FORKS if not fork.engine] == ["delta"]
     pairs = {fork.name: fork.ethereum for fork in FORKS if fork.ethereum}
