@@ -217,16 +217,3 @@ async def test_a_chain_that_does_not_run_is_forgotten_until_it_asks_again(monkey
             stopped.transport.liveness.start(stopped.process_id.slot, 1)
             await l1s.read(39, 40, [10])
             assert len(stages[0]._clients) == 3
-
-
-async def test_a_chain_that_starts_again_gets_its_blocks_again() -> None:
-    """Whatever the others have read."""
-    chain = FakeL1Chain(40, int(time.time()) - 1000)
-    app = json_rpc_app(chain.methods(PLAIN_ROLLUP.l1_chain_id))
-    async with listening(app) as urls, running_l1(L1Config(urls, rollups(CHAINS), poll_interval=0.05)) as l1s:
-        await l1s.read(1, 39)
-        again = l1s.chains[CHAINS[1]]
-        again.blocks.clear()
-        again.next = 5
-        await l1s.until(lambda: again.next == 40)
-        assert sorted(again.blocks) == list(range(5, 40))
