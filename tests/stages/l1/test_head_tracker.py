@@ -130,15 +130,6 @@ def test_after_finality_is_dropped_any_chain_is_taken(tracker: HeadTracker) -> N
     assert tracker.update_finalized(block(40, branch=3)) is None
 
 
-def test_blocks_that_link_to_recent_heads(tracker: HeadTracker) -> None:
-    assert not tracker.links(block(9))
-    for n in range(9, 12):
-        tracker.update_head(block(n))
-    assert all(tracker.links(block(n)) for n in (9, 10, 11, 12))
-    assert tracker.links(block(11, branch=1, fork_at=11))
-    assert not any(tracker.links(item) for item in (block(8), block(13), block(12, branch=1, fork_at=11)))
-
-
 def test_the_safe_block_may_go_back(tracker: HeadTracker) -> None:
     assert tracker.update_safe(block(64))
     assert not tracker.update_safe(block(64))
