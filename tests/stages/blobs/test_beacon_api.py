@@ -292,7 +292,7 @@ CASES = [
 @pytest.mark.fault("F13", "F14")
 @pytest.mark.condition("C1")
 @pytest.mark.parametrize(("failure", "age", "code"), CASES)
-def test_one_source(failure: SourceFailure, age: float, code: Code) -> None:
+def test_each_failure_of_a_source_has_a_code(failure: SourceFailure, age: float, code: Code) -> None:
     assert classify([failure], age) is code
 
 
