@@ -11,9 +11,10 @@ from rollup_node.stages.messages.l1 import L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block, L1Header
 
 
-def block(number: int, branch: int = 0) -> L1Block:
-    own = branch.to_bytes(8, "big") + number.to_bytes(24, "big")
-    return L1Block(L1Header(own, number, bytes(32), 12 * number, bytes(32), 7, None, None), (), (), ())
+def block(number: int) -> L1Block:
+    return L1Block(
+        L1Header(number.to_bytes(32, "big"), number, bytes(32), 12 * number, bytes(32), 7, None, None), (), (), ()
+    )
 
 
 def send(subscription: BlockSubscription, cached: dict[int, L1Block], head: int | None, now: float = 0.0) -> list[int]:
