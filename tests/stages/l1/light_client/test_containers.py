@@ -10,7 +10,7 @@ from rollup_node.stages.l1.light_client.containers import (
     upgraded,
 )
 from rollup_node.stages.l1.light_client.network import EXECUTION_PAYLOAD
-from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, hash_pair, uint64_root
+from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT
 from rollup_node.tools.devnet.l1.signed_headers import prove
 from tests.support.chains.fake_beacon_chain import beacon_network
 
@@ -21,13 +21,6 @@ def execution(**values: object) -> ExecutionPayloadHeader:
     head = (b"\1" * 32, b"\2" * 20, b"\3" * 32, b"\4" * 32, bytes(256), b"\5" * 32)
     header = ExecutionPayloadHeader(*head, 1, 2, 3, 4, b"extra", 7, b"\x77" * 32, b"\6" * 32, b"\7" * 32)
     return msgspec.structs.replace(header, **values)
-
-
-def test_the_root_of_a_beacon_header_is_that_of_five_chunks() -> None:
-    header = BeaconBlockHeader(1, 2, b"\3" * 32, b"\4" * 32, b"\5" * 32)
-    left = hash_pair(hash_pair(uint64_root(1), uint64_root(2)), hash_pair(b"\3" * 32, b"\4" * 32))
-    rest = hash_pair(hash_pair(b"\5" * 32, ZERO_ROOT), hash_pair(ZERO_ROOT, ZERO_ROOT))
-    assert header.root == hash_pair(left, rest)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from rollup_node.stages.l1.light_client.containers import (
     SyncAggregate,
     SyncCommittee,
 )
-from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.l1.light_client.store import (
     WEAK_SUBJECTIVITY_SECONDS,
     Kind,
@@ -39,41 +38,14 @@ def block_hash(number: int) -> bytes:
     return sha256(number.to_bytes(8, "big")).digest()
 
 
-def chain_of(network: BeaconNetwork | None = None, seed: bytes = b"honest") -> FakeBeaconChain:
-    return FakeBeaconChain(network or beacon_network(), block_hash, seed)
+def chain_of(seed: bytes = b"honest") -> FakeBeaconChain:
+    return FakeBeaconChain(beacon_network(), block_hash, seed)
 
 
 def store_at(chain: FakeBeaconChain, slot: int) -> LightClientStore:
     bootstrap = chain.bootstrap(slot)
     assert check_bootstrap(bootstrap, chain.root(slot), chain.network) is None
     return LightClientStore(chain.network, bootstrap)
-
-
-SCHEDULES: dict[str, dict[str, int]] = {
-    "altair": {"bellatrix": 1 << 30, "capella": 1 << 30, "deneb": 1 << 30, "electra": 1 << 30, "fulu": 1 << 30},
-    "capella": {"deneb": 1 << 30, "electra": 1 << 30, "fulu": 1 << 30},
-    "deneb": {"electra": 1 << 30, "fulu": 1 << 30},
-    "electra": {"fulu": 1 << 30},
-    "fulu": {},
-    "gloas": {"gloas": 0},
-    "fulu to gloas": {"gloas": 9},
-}
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_chain_of_each_fork_is_followed_over_periods(schedule: str) -> None:
-    """Finalized and optimistic header follow, and each proves the block of its slot, from Gloas on the one before."""
-    chain = chain_of(beacon_network(**SCHEDULES[schedule]))
-    store = store_at(chain, 8)
-    for slot in (30, 62, 63, 66, 80, 95, 100, 126, 130):
-        update = chain.update(slot)
-        assert store.process(update, slot + 1) is None
-        assert store.optimistic.beacon == chain.header(slot).beacon
-        assert store.finalized.beacon == chain.header(chain.finalized(slot)).beacon
-        fork = chain.network.fork_at(slot).name
-        number = slot - 1 if fork == "gloas" else slot
-        assert store.optimistic.execution_block_hash == (bytes(32) if fork == "altair" else block_hash(number))
-    assert store.period == 3
 
 
 def changed(update: LightClientUpdate, **values: object) -> LightClientUpdate:
@@ -177,16 +149,6 @@ def test_what_has_nothing_new_costs_no_signature(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(store, "_verify", None)
     assert store.process(chain.update(30), LATER) is Refusal.NOT_RELEVANT
     assert store.process(chain.update(12), LATER) is Refusal.NOT_RELEVANT
-
-
-def test_a_header_older_than_the_finalized_one_only_brings_a_missing_committee() -> None:
-    """As in the vectors: an old update of the same period supplies it."""
-    chain = chain_of()
-    chain.lag = 8
-    store = store_at(chain, 24)
-    assert store.process(chain.update(23), LATER) is None
-    assert store.finalized == chain.header(24)
-    assert store.next_sync_committee == keys_of(b"honest", 1).committee
 
 
 @pytest.mark.parametrize(
