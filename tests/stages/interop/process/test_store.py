@@ -93,20 +93,6 @@ def test_the_file_is_as_the_model_after_every_change(seed: int, count: int) -> N
     store.close()
 
 
-def test_an_empty_database_has_nothing(store: InteropStore) -> None:
-    assert store.state() == StoreState({})
-    assert store.round_at(1000) is None and store.final_round(2**64) is None and store.denied(1, 1) == ()
-    assert store.stored([LogPlace(1, 1, 0)]) == {LogPlace(1, 1, 0): None}
-
-
-def test_rounds_survive_a_restart(file: InteropStore, tmp_path: Path) -> None:
-    state = file.write(InvalidateHeads(1004, L1, (InvalidHead(1, ONE[4].block.id, b"\x01" * 32, b"\x02" * 32, "why"),)))
-    file.close()
-    with contextlib.closing(InteropStore(str(tmp_path / "interop"), CONFIG, check=True)) as again:
-        assert again.state() == state and state.pending is not None and state.decided == L1
-        assert again.denied(1, 4)[0].reason == "why"
-
-
 def test_a_round_must_follow_the_last_one(store: InteropStore) -> None:
     """[VR9, VR11]: nothing is written of a change that does not follow."""
     store.write(advance(1000))
@@ -298,22 +284,6 @@ def test_a_round_that_is_not_final_is_not_taken_for_one(store: InteropStore) -> 
         store.write(advance(timestamp, BlockId(number, L1.hash)))
     with pytest.raises(InteropStoreError, match=r"is damaged \(its rounds are not in the order of"):
         store.final_round(8)
-
-
-def test_damaged_pages_are_refused(file: InteropStore, tmp_path: Path) -> None:
-    file.close()
-    path = tmp_path / "interop"
-    connection = sqlite3.connect(path)
-    connection.executemany(
-        "insert into blocks values (9, ?, zeroblob(32), zeroblob(999), null, 0)", [(n,) for n in range(99)]
-    )
-    connection.commit()
-    connection.close()
-    raw = bytearray(path.read_bytes())
-    raw[16384:32768] = random.Random(1).randbytes(16384)
-    path.write_bytes(raw)
-    with pytest.raises(InteropStoreError, match=r"is damaged .*: remove it \(data-dir\)"):
-        InteropStore(str(path), CONFIG, check=True)
 
 
 def test_a_path_that_is_a_directory_is_refused(tmp_path: Path) -> None:
