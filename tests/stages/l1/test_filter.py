@@ -62,17 +62,3 @@ def test_the_filter_of_a_rollup() -> None:
         alt_da = AltDaConfig(b"\xda" * 20, kind, 1, 1)
         result = filter_of_rollup(msgspec.structs.replace(config, alt_da=alt_da))
         assert result == msgspec.structs.replace(L1_FILTER, challenge_contract=contract)
-
-
-def test_challenges_are_wanted_on_chains_that_have_them() -> None:
-    assert bloom_excludes_challenges(bytes([255] * 256), [L1_FILTER])
-    challenged = msgspec.structs.replace(L1_FILTER, challenge_contract=b"\xda" * 20)
-    (*others, (contract, topic)) = wanted_events([challenged])
-    assert (tuple(others), contract, topic) == (wanted_events([L1_FILTER]), b"\xda" * 20, CHALLENGE_TOPIC)
-    bloom = logs_bloom([contract, topic])
-    assert bloom_excludes_logs(bloom, [L1_FILTER])
-    assert not bloom_excludes_logs(bloom, [challenged])
-    assert not bloom_excludes_challenges(bloom, [challenged])
-    assert bloom_excludes_challenges(logs_bloom([contract]), [challenged])
-    log = Log(contract, (topic, bytes(32)), b"", 0)
-    assert split_logs((log,), challenged) == ((), (), (log,))
