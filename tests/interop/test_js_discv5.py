@@ -5,7 +5,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 
@@ -13,7 +12,6 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry, parse_enr
 from tests.support.foreign.js_peers import JsError, JsPeer, js_peer, js_program
-from tests.support.p2p.discv5_nodes import seeded
 from tests.support.p2p.discv5_servers import running_discv5, running_discv5_servers
 from tests.support.p2p.hosts import config
 from tests.support.processes.leftovers import Leftovers
@@ -130,26 +128,6 @@ async def test_our_lookups_go_through_their_node() -> None:
             wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
             assert len(wanted) >= 10
             await until(lambda: wanted <= {peer.record.text for peer in late.discovered}, 25)
-
-
-async def test_many_requests_in_a_session() -> None:
-    async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
-        await until(lambda: ours.discovered)
-        calls = ours.node.calls
-        contact = their_record(theirs).contact()
-        assert contact is not None
-        random = seeded("many")
-        for _ in range(100):
-            call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (random(1)[0] + 1, 0))
-            await until(lambda: not calls.has_call(contact.node_id))
-            assert calls.submit(call, 1, asyncio.get_running_loop().time())
-            ours.flush()
-            await until(partial(has_response, call))
-            assert contact.node_id in call.records
-
-
-def has_response(call: OutgoingCall) -> bool:
-    return call.responses > 0
 
 
 def their_endpoint(theirs: JsPeer) -> Endpoint:

@@ -177,10 +177,11 @@ def test_the_network_crosses_every_fork(net: Devnet, foreign: OpNode) -> None:
         assert {receipt["status"] for receipt in receipts} == {"0x1"}
 
 
+@pytest.mark.parametrize("foreign", ["op-node"], indirect=True)
 def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
     module_leftovers: Leftovers, net: Devnet, foreign: OpNode
 ) -> None:
-    """While our sequencer, which another may have taken over from, makes more."""
+    """While our sequencer, which another may have taken over from, makes more. Ours does so when it takes over."""
     sequencer = net.node("sequencer")["rpc"]
     if not call(sequencer, "admin_sequencerActive"):
         call(sequencer, "admin_startSequencer", net.sync_status("sequencer")["unsafe_l2"]["hash"])

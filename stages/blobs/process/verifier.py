@@ -1,10 +1,11 @@
 """Has compute workers verify blobs, of several requests at once: a combination costs little more for many."""
 
 import asyncio
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
+from rollup_node.stages.blobs.pending_requests import PendingRequest
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.types import Hash
@@ -15,20 +16,12 @@ GATHERED_BLOBS, GATHERED_JOBS = 6, 3
 """Jobs that may wait are begun once there are so many blobs, or jobs; fewer jobs than fetches may run."""
 
 
-class Urgency(Protocol):
-    """How soon the blobs of a job are needed, which may change while it waits."""
-
-    @property
-    def urgent(self) -> bool: ...
-
-    @property
-    def may_wait(self) -> bool: ...
-
-
 class _Job(NamedTuple):
+    """`request` says how soon the blobs are needed, which may change while the job waits."""
+
     wanted: tuple[Hash, ...]
     offered: tuple[OfferedBlob, ...]
-    urgency: Urgency
+    request: PendingRequest
     result: asyncio.Future[BlobsVerified]
 
 
@@ -41,11 +34,11 @@ class BlobVerifier:
         self._running: set[asyncio.Task[None]] = set()
 
     async def verify(
-        self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], urgency: Urgency
+        self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], request: PendingRequest
     ) -> BlobsVerified:
         """Return the authentic blobs, those of other jobs perhaps among them. Raises TaskFailed."""
         result: asyncio.Future[BlobsVerified] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Job(wanted, offered, urgency, result))
+        self._waiting.append(_Job(wanted, offered, request, result))
         self.start_due()
         return await result
 
@@ -63,7 +56,7 @@ class BlobVerifier:
     def _is_due(self) -> bool:
         if len(self._waiting) >= GATHERED_JOBS or sum(len(job.offered) for job in self._waiting) >= GATHERED_BLOBS:
             return True
-        return any(not job.urgency.may_wait for job in self._waiting)
+        return any(not job.request.may_wait for job in self._waiting)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -74,7 +67,7 @@ class BlobVerifier:
         """Return the jobs of the next task: at least one, urgent ones first."""
         # Skips cancelled jobs, but keeps one, as a task has at least one.
         self._waiting = [job for job in self._waiting if not job.result.done()] or self._waiting[:1]
-        self._waiting.sort(key=lambda job: not job.urgency.urgent)
+        self._waiting.sort(key=lambda job: not job.request.urgent)
         jobs, blobs = [self._waiting.pop(0)], 0
         while self._waiting:
             blobs += len(jobs[-1].offered)

@@ -90,10 +90,7 @@ class HeadPoller:
 
     async def _subscribe(self) -> L1Endpoint | None:
         """Return the endpoint in use if it says when there is a new head; None if it has to be polled."""
-        try:
-            endpoint = self._endpoints.pick()
-        except EndpointError as error:
-            raise TemporaryError(f"L1 head: {error}", code_of(error)) from None
+        endpoint = self._pick("head")
         if not await self._checked(endpoint, endpoint.subscribe_heads(), "newest"):
             return None
         await asyncio.sleep(max(0.0, self._polled_at + MIN_SECONDS - time.monotonic()))
@@ -154,7 +151,7 @@ class HeadPoller:
 
     async def _poll_newest(self, notifier: L1Endpoint | None) -> tuple[L1Endpoint, L1BlockRef | None, bytes | None]:
         """Return the endpoint in use, its newest reference, and the full answer if asked for. Raises TemporaryError."""
-        endpoint = self._pick("latest")
+        endpoint = self._pick("latest block")
         notified = notifier is not None and notifier.notifications != self._notifications
         if not self._newest.pays(self._tracker.head, notified):
             return endpoint, await self._ref(endpoint, "latest"), None
@@ -311,15 +308,15 @@ class HeadPoller:
         """Return the endpoint in use and the verified reference of a label's block from it.
 
         None if it has none or does not support the label. Raises TemporaryError if the call fails."""
-        endpoint = self._pick(label)
+        endpoint = self._pick(f"{label} block")
         return endpoint, await self._ref(endpoint, label)
 
-    def _pick(self, label: str) -> L1Endpoint:
-        """Return the endpoint in use. Raises TemporaryError if there is none."""
+    def _pick(self, what: str) -> L1Endpoint:
+        """Return the endpoint in use. Raises TemporaryError with what was wanted if there is none."""
         try:
             return self._endpoints.pick()
         except EndpointError as error:
-            raise TemporaryError(f"L1 {label} block: {error}", code_of(error)) from None
+            raise TemporaryError(f"L1 {what}: {error}", code_of(error)) from None
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
         """Return the endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""

@@ -2,7 +2,7 @@
 // Options: `gossip` overrides settings of gossipsub, `sync` are the ids under which the sync protocol is served.
 import { createHash } from 'node:crypto'
 import { announce, connecting, handle, makeNode, peerId, readAll, sendAll, stop } from './host.mjs'
-import { unframe, unpack } from './snappy.mjs'
+import { unpack } from './snappy.mjs'
 import { gossipsub } from '@libp2p/gossipsub'
 
 const MAX_BYTES = 10 << 20
@@ -119,11 +119,11 @@ export async function start (options, send) {
     async answer ({ number, data }) {
       answers.set(number, fromBase64(data))
     },
-    // One exchange of the sync protocol: the raw answer, and its block decompressed if there is one.
+    // One exchange of the sync protocol.
     async request ({ peer, protocol, data }) {
       const stream = await node.dialProtocol(peerId(peer), protocol, { maxOutboundStreams: 256 })
       const [, answer] = await Promise.all([sendAll(stream, fromBase64(data)), readAll(stream)])
-      return { answer: base64(answer), content: answer.length > 5 ? base64(unframe(answer.subarray(5))) : null }
+      return base64(answer)
     }
   }
   return { commands, stop: () => stop(node) }

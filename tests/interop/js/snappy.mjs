@@ -1,4 +1,4 @@
-// Snappy, to be read only: the block format of gossip, the framed format of the sync protocol.
+// Snappy's block format, to be read only.
 
 const MAX_BYTES = 10 << 20
 
@@ -48,34 +48,4 @@ function varint (data) {
     if (data[at] < 128) return [value, at + 1]
   }
   throw new RangeError('no length')
-}
-
-// What data in framed format decompresses to, every checksum compared.
-export function unframe (data) {
-  if (data.subarray(0, 10).toString('latin1') !== '\xff\x06\x00\x00sNaPpY') throw new Error('no stream identifier')
-  const parts = []
-  for (let at = 10; at < data.length;) {
-    const end = at + 4 + data.readUIntLE(at + 1, 3)
-    const body = data.subarray(at + 8, end)
-    if (data[at] > 1 || end > data.length) throw new Error(`a bad chunk of kind ${data[at]}`)
-    const part = data[at] === 0 ? unpack(body) : body
-    if (part === null || part.length > 65536) throw new Error('a bad chunk')
-    if (checksum(part) !== data.readUInt32LE(at + 4)) throw new Error('a wrong checksum')
-    parts.push(part)
-    at = end
-  }
-  return Buffer.concat(parts)
-}
-
-const TABLE = Uint32Array.from({ length: 256 }, (_, value) => {
-  for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1
-  return value
-})
-
-// CRC-32C, masked.
-function checksum (data) {
-  let crc = 0xffffffff
-  for (const byte of data) crc = TABLE[(crc ^ byte) & 255] ^ (crc >>> 8)
-  crc = ~crc >>> 0
-  return ((crc >>> 15 | crc << 17) + 0xa282ead8) >>> 0
 }

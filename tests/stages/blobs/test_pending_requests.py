@@ -6,11 +6,9 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.pending_requests import (
     EXPIRY_SECONDS,
     FIRST_PAUSE,
-    INPUT_EXPIRY_SECONDS,
     MAX_INPUT_PAUSE,
     MAX_PAUSE,
     MAX_PENDING,
-    MAX_PENDING_INPUTS,
     URGENT_SECONDS,
     PendingInputs,
     PendingRequests,
@@ -27,7 +25,7 @@ from rollup_node.stages.messages.blobs import (
     InputUnavailable,
 )
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import keccak_commitment
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 
 CLIENT = ProcessId(3, 1)
@@ -131,8 +129,7 @@ def test_pending_requests_are_bounded(requests: PendingRequests) -> None:
     assert 3 not in kept
 
 
-LATER = ProcessId(3, 2)
-COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(MAX_PENDING_INPUTS + 10)]
+COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(2)]
 
 
 @pytest.fixture
@@ -143,14 +140,6 @@ def pending() -> PendingInputs:
 def test_the_memory_of_an_input_is_that_of_its_bytes() -> None:
     assert input_size(InputResponse(COMMITMENTS[0], bytes(700))) == 400 + 32 + 700
     assert input_size(InputTooLarge(COMMITMENTS[0], 200_000)) == 400 + 32
-
-
-def test_the_last_request_of_each_client_counts(pending: PendingInputs) -> None:
-    for number in (7, 8):
-        result = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True, 3, number), 0.0)
-    assert (result.start, result.clients) == (3, {3: (CLIENT, 8)})
-    pending.request(CLIENT, InputRequest(COMMITMENTS[0], False, 4), 0.0)
-    assert (result.start, result.clients) == (4, {3: (CLIENT, 8)})
 
 
 def test_urgent_ones_are_fetched_first_and_pauses_double(pending: PendingInputs) -> None:
@@ -179,36 +168,3 @@ def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed(pending: Pe
     assert pending.due(6.0) == [large]
     large.postponed("it became urgent while it was read")
     assert pending.due(6.0) == [large]
-
-
-def test_a_new_incarnation_of_a_client_replaces_the_one_before(pending: PendingInputs) -> None:
-    for client in (CLIENT, LATER):
-        result = pending.request(client, InputRequest(COMMITMENTS[0], True), 0.0)
-    assert (len(pending), result.clients) == (1, {3: (LATER, 0)})
-
-
-def test_requests_that_are_not_repeated_end(pending: PendingInputs) -> None:
-    first = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
-    fetching = pending.request(CLIENT, InputRequest(COMMITMENTS[1], False), 0.0)
-    fetching.is_fetching = True
-    pending.expire(URGENT_SECONDS + 0.1)
-    assert (first.urgent, len(pending)) == (False, 2)
-    pending.expire(INPUT_EXPIRY_SECONDS + 0.1)
-    assert list(pending) == [fetching]
-
-
-def test_the_number_of_requests_is_bounded_and_urgent_ones_stay(pending: PendingInputs) -> None:
-    pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
-    for index, item in enumerate(COMMITMENTS[1:]):
-        pending.request(CLIENT, InputRequest(item, False), 0.001 * index)
-    pending.expire(1.0)
-    assert len(pending) == MAX_PENDING_INPUTS
-    assert COMMITMENTS[0] in {item.key for item in pending}
-    pending.remove(next(iter(pending)))
-    assert len(pending) == MAX_PENDING_INPUTS - 1
-
-
-def test_commitments_of_both_kinds_are_apart(pending: PendingInputs) -> None:
-    for kind in (0, 1):
-        pending.request(CLIENT, InputRequest(Commitment(kind, bytes(32)), True), 0.0)
-    assert len(pending) == 2

@@ -81,14 +81,6 @@ def test_a_number_before_genesis_is_nowhere() -> None:
     assert check_claim(config, 1, T, message) == Invalidity.NOT_THERE
 
 
-def test_messages_of_the_round_are_in_its_heads() -> None:
-    """[EM9, CY5]: logs of the same second, without a look at the database."""
-    other = logs_of(block(200, T), [b"x", b"new"])
-    heads = {1: other, 2: executed(Claim(1, 200, 1, T, b"new"), chain_id=2)}
-    verdicts = check_heads(CONFIG, T, heads, {}, heads)
-    assert (verdicts.invalid, verdicts.unread, verdicts.missing) == ({}, frozenset(), frozenset())
-
-
 @pytest.mark.parametrize(
     "claim",
     [
@@ -135,11 +127,6 @@ def test_a_message_that_fails_decides_whatever_is_not_known() -> None:
         heads = {1: logs_of(block(200, T), claims)}
         verdicts = check_heads(CONFIG, T, heads, {PLACE: None}, heads)
         assert verdicts.invalid[1].invalidity == Invalidity.EXPIRED
-
-
-def test_only_unchecked_heads_are_checked() -> None:
-    heads = {1: executed(STORED._replace(chain_id=9)), 2: executed(STORED._replace(chain_id=9), chain_id=2)}
-    assert list(check_heads(CONFIG, T, heads, {}, [2]).invalid) == [2]
 
 
 def test_a_cycle_makes_its_chains_invalid() -> None:

@@ -11,9 +11,10 @@ from rollup_node.stages.messages.l1 import L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block, L1Header
 
 
-def block(number: int, branch: int = 0) -> L1Block:
-    own = branch.to_bytes(8, "big") + number.to_bytes(24, "big")
-    return L1Block(L1Header(own, number, bytes(32), 12 * number, bytes(32), 7, None, None), (), (), ())
+def block(number: int) -> L1Block:
+    return L1Block(
+        L1Header(number.to_bytes(32, "big"), number, bytes(32), 12 * number, bytes(32), 7, None, None), (), (), ()
+    )
 
 
 def send(subscription: BlockSubscription, cached: dict[int, L1Block], head: int | None, now: float = 0.0) -> list[int]:
@@ -51,12 +52,6 @@ def test_blocks_are_sent_once(subscription: BlockSubscription) -> None:
     assert send(subscription, CACHED, 50) == [14, 15]
 
 
-def test_a_later_block_does_not_wait_for_an_earlier_one(subscription: BlockSubscription) -> None:
-    subscription.request(10, 4, 0.0)
-    assert send(subscription, {12: block(12)}, 50) == [12]
-    assert subscription.wanted(50) == BlockRange(10, 50)
-
-
 def test_requesting_a_block_again_means_that_it_is_lost(subscription: BlockSubscription) -> None:
     subscription.request(10, 3, 0.0)
     send(subscription, CACHED, 50)
@@ -66,19 +61,6 @@ def test_requesting_a_block_again_means_that_it_is_lost(subscription: BlockSubsc
     assert send(subscription, CACHED, 50, 0.6) == [11, 12]
     subscription.request(13, 1, 0.8)
     assert send(subscription, CACHED, 50, 0.8) == []
-
-
-def test_going_back_sends_everything_again(subscription: BlockSubscription) -> None:
-    subscription.request(10, 3, 0.0)
-    send(subscription, CACHED, 50)
-    subscription.request(8, 4, 0.0)
-    assert send(subscription, CACHED, 50) == [8, 9, 10, 11]
-
-
-def test_another_block_of_the_same_number_is_sent_as_well(subscription: BlockSubscription) -> None:
-    subscription.request(10, 3, 0.0)
-    send(subscription, CACHED, 50)
-    assert send(subscription, {**CACHED, 11: block(11, branch=1)}, 50) == [11]
 
 
 def test_confirmations_hide_the_newest_blocks() -> None:
@@ -112,16 +94,6 @@ def test_the_response_about_an_unavailable_block(subscription: BlockSubscription
     assert subscription.unavailable(None, REFUSED, no_failure) == L1BlockUnavailable(51, 0, REFUSED)
     assert subscription.unavailable(60, UNKNOWN, no_failure) is None
     assert subscription.unavailable(60, UNKNOWN, failed_with(BAD)) == L1BlockUnavailable(51, 60, BAD)
-
-
-def test_all_numbers_are_visible_if_the_head_is_not_polled() -> None:
-    subscription = BlockSubscription(4, 0, resend_after=0.5)
-    subscription.request(51, 4, 0.0)
-    assert subscription.wanted(None) == BlockRange(51, 54)
-    assert send(subscription, CACHED, None) == [51, 52, 53, 54]
-    subscription.request(55, 1, 0.0)
-    assert subscription.unavailable(None, None, no_failure) is None
-    assert subscription.unavailable(None, None, failed_with(None)) == L1BlockUnavailable(55, 54, None)
 
 
 def test_a_request_is_bounded() -> None:

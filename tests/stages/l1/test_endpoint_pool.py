@@ -1,8 +1,5 @@
 """Which L1 endpoint is in use."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from rollup_node.stages.l1.endpoint_pool import (
     MAX_RETRY_AFTER,
     STALE_SECONDS,
@@ -66,23 +63,6 @@ def test_one_is_used_where_all_are_set_aside_unless_they_throttle() -> None:
     assert pool.pick(1.0) == 2, "its pause ends first"
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EndpointFault), st.floats(0, 100))))
-def test_there_is_an_endpoint_unless_all_throttle(faults: list[tuple[int, EndpointFault, float]]) -> None:
-    pool, now = EndpointPool(3), 0.0
-    for index, fault, pause in faults:
-        pool.set_aside(index, fault, "", now)
-        verdict = pool.verdicts[index]
-        assert verdict is not None and now <= verdict.until <= now + 600
-        throttled = [
-            verdict is not None and verdict.fault is EndpointFault.THROTTLED and verdict.until > now
-            for verdict in pool.verdicts
-        ]
-        assert (pool.pick(now) is None) == all(throttled)
-        now += pause
-        if fault is EndpointFault.BEHIND:
-            pool.restore(index)
-
-
 NOW = 10_000
 
 
@@ -98,24 +78,11 @@ def test_equal_views() -> None:
     assert compare(100, {1: View(None, None)}, NOW) == ({}, None)
 
 
-def test_the_majority_is_right() -> None:
-    findings, disagreement = compare(100, {0: view(2), 1: view(1), 2: view(1)}, NOW)
-    assert disagreement is None and list(findings) == [0]
-    assert findings[0].fault is EndpointFault.FORKED
-    assert findings[0].reason == f"its block 100 is 0x{2:064x}, that of 2 others 0x{1:064x}"
-
-
 def test_without_a_majority_nobody_is_wrong() -> None:
     for views in ({0: view(1), 1: view(2)}, {0: view(1), 1: view(1), 2: view(2), 3: view(3)}):
         findings, disagreement = compare(100, views, NOW)
         assert findings == {} and disagreement is not None
         assert "disagree on block 100, and there is no majority" in disagreement
-
-
-def test_who_lacks_the_block_is_behind() -> None:
-    findings, disagreement = compare(100, {0: view(None, number=90), 1: view(1)}, NOW)
-    assert disagreement is None
-    assert findings[0] == (EndpointFault.BEHIND, "it does not have block 100; its head is 90")
 
 
 def test_whose_head_is_old_is_behind() -> None:

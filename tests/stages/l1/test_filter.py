@@ -1,8 +1,6 @@
 """The bloom test has no false negatives, and logs are split by their event."""
 
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.l1.filter import (
     L1Filter,
@@ -14,19 +12,11 @@ from rollup_node.stages.l1.filter import (
 )
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC
 from rollup_node.stages.protocol.config import AltDaConfig
-from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import Log
-from rollup_node.tools.recorded.recording import Recording
 from tests.support.chains.logs_bloom import logs_bloom
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 L1_FILTER = L1Filter(1, b"\xff" * 20, b"\x11" * 20, b"\x22" * 20)
-
-
-@given(others=st.lists(st.binary(min_size=20, max_size=32), max_size=20), event=st.integers(0, 1))
-def test_a_bloom_that_holds_an_event_never_excludes_it(others: list[bytes], event: int) -> None:
-    address, topic = wanted_events([L1_FILTER])[event]
-    assert not bloom_excludes_logs(logs_bloom([*others, address, topic]), [L1_FILTER])
 
 
 def test_a_bloom_with_only_half_of_an_event_excludes_it() -> None:
@@ -35,26 +25,6 @@ def test_a_bloom_with_only_half_of_an_event_excludes_it() -> None:
     assert bloom_excludes_logs(logs_bloom([portal]), [L1_FILTER])
     assert bloom_excludes_logs(logs_bloom([portal, update]), [L1_FILTER])
     assert bloom_excludes_logs(logs_bloom([system_config, deposit]), [L1_FILTER])
-
-
-def test_blooms_of_real_blocks_hold_what_their_receipts_hold(recording: Recording) -> None:
-    for block in recording.by_number.values():
-        bloom = bytes.fromhex(block.header["logsBloom"][2:])
-        for raw in (block.receipts or ())[:10]:
-            for address, topics, _ in decode_receipt(raw).logs:
-                if topics:
-                    assert logs_bloom([address, topics[0]]) == bytes(
-                        a & b for a, b in zip(logs_bloom([address, topics[0]]), bloom, strict=True)
-                    )
-
-
-def test_logs_are_split_by_their_event() -> None:
-    (portal, deposit), (system_config, update) = wanted_events([L1_FILTER])
-    logs = tuple(
-        Log(address, (topic, b"\0" * 32), b"", index)
-        for index, (address, topic) in enumerate([(system_config, update), (portal, deposit), (portal, deposit)])
-    )
-    assert split_logs(logs, L1_FILTER) == (logs[1:], logs[:1], ())
 
 
 def test_several_rollups_have_each_their_own_logs() -> None:
@@ -92,17 +62,3 @@ def test_the_filter_of_a_rollup() -> None:
         alt_da = AltDaConfig(b"\xda" * 20, kind, 1, 1)
         result = filter_of_rollup(msgspec.structs.replace(config, alt_da=alt_da))
         assert result == msgspec.structs.replace(L1_FILTER, challenge_contract=contract)
-
-
-def test_challenges_are_wanted_on_chains_that_have_them() -> None:
-    assert bloom_excludes_challenges(bytes([255] * 256), [L1_FILTER])
-    challenged = msgspec.structs.replace(L1_FILTER, challenge_contract=b"\xda" * 20)
-    (*others, (contract, topic)) = wanted_events([challenged])
-    assert (tuple(others), contract, topic) == (wanted_events([L1_FILTER]), b"\xda" * 20, CHALLENGE_TOPIC)
-    bloom = logs_bloom([contract, topic])
-    assert bloom_excludes_logs(bloom, [L1_FILTER])
-    assert not bloom_excludes_logs(bloom, [challenged])
-    assert not bloom_excludes_challenges(bloom, [challenged])
-    assert bloom_excludes_challenges(logs_bloom([contract]), [challenged])
-    log = Log(contract, (topic, bytes(32)), b"", 0)
-    assert split_logs((log,), challenged) == ((), (), (log,))

@@ -1,8 +1,6 @@
 """How polled blocks become head, safe and finalized."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.l1.head_tracker import (
     MAX_RECENT,
@@ -130,33 +128,11 @@ def test_after_finality_is_dropped_any_chain_is_taken(tracker: HeadTracker) -> N
     assert tracker.update_finalized(block(40, branch=3)) is None
 
 
-def test_blocks_that_link_to_recent_heads(tracker: HeadTracker) -> None:
-    assert not tracker.links(block(9))
-    for n in range(9, 12):
-        tracker.update_head(block(n))
-    assert all(tracker.links(block(n)) for n in (9, 10, 11, 12))
-    assert tracker.links(block(11, branch=1, fork_at=11))
-    assert not any(tracker.links(item) for item in (block(8), block(13), block(12, branch=1, fork_at=11)))
-
-
 def test_the_safe_block_may_go_back(tracker: HeadTracker) -> None:
     assert tracker.update_safe(block(64))
     assert not tracker.update_safe(block(64))
     assert tracker.update_safe(block(32))
     assert tracker.safe == block(32)
-
-
-@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 2)), max_size=60))
-def test_recent_heads_always_link(seen: list[tuple[int, int]]) -> None:
-    tracker = HeadTracker()
-    for number, branch in seen:
-        tracker.update_head(block(number, branch, fork_at=5 * branch))
-        assert tracker.head is not None
-        assert at(tracker, tracker.head.number) == tracker.head
-        for n in range(1, 31):
-            ref, parent = at(tracker, n), at(tracker, n - 1)
-            assert ref is None or parent is None or ref.parent_hash == parent.hash
-            assert ref is None or n <= tracker.head.number
 
 
 def test_recent_heads_are_bounded(tracker: HeadTracker) -> None:

@@ -189,6 +189,15 @@ def test_finalized_blocks_stay_verified() -> None:
     assert w.get(61) is None
 
 
+def test_a_head_that_links_changes_nothing() -> None:
+    w, chain = window(), FakeL1Chain(20)
+    fill(w, chain, BlockRange(10, 19))
+    chain.extend(1)
+    assert not w.update_head(chain.ref(chain.head), False, -1)
+    assert not w.update_head(chain.ref(chain.head), True, -1)
+    assert len(w) == 10
+
+
 def test_the_block_of_a_fetch_from_before_a_reorg_is_unverified() -> None:
     w, chain = window(), FakeL1Chain(20)
     (old,) = w.plan([BlockRange(18, 18)], 1, 0.0)

@@ -35,21 +35,6 @@ def test_without_a_head_nothing_is_proven() -> None:
     assert not chain.missing(0)
 
 
-def test_blocks_are_proven_down_to_where_the_links_reach() -> None:
-    chain, l1 = ProvenChain(), FakeL1Chain(300)
-    chain.advance(l1.ref(290))
-    assert standings(chain, l1, 291, 290, 289, 288) == [
-        Standing.BEYOND,
-        Standing.PROVEN,
-        Standing.PROVEN,
-        Standing.WAITING,
-    ]
-    assert chain.standing(289, b"\1" * 32) is Standing.FORGED
-    assert link(chain, l1, 40) == 2
-    assert standings(chain, l1, 40, 39, 38) == [Standing.PROVEN, Standing.WAITING, Standing.WAITING]
-    assert link(chain, l1, 0) == 1 and standings(chain, l1, 0) == [Standing.PROVEN]
-
-
 def test_a_head_that_skips_blocks_needs_only_the_links_between() -> None:
     chain, l1 = ProvenChain(), FakeL1Chain(300)
     chain.advance(l1.ref(200))
@@ -71,17 +56,6 @@ def test_after_a_reorg_the_blocks_below_the_fork_stay_proven() -> None:
     assert link(chain, l1, 100) <= 4
     assert standings(chain, l1, 100, 269, 270, 300) == [Standing.PROVEN] * 4
     assert standings(chain, old, 269, 270, 290) == [Standing.PROVEN, Standing.FORGED, Standing.FORGED]
-
-
-def test_what_was_known_before_a_reorg_may_have_gaps() -> None:
-    """After a restart the kept block and the newest head are known, and what is between them is not wanted yet."""
-    chain, l1 = ProvenChain(), FakeL1Chain(43)
-    for number in (38, 42):
-        chain.advance(l1.ref(number))
-    l1.reorg(1, 2)
-    chain.advance(l1.ref(43))
-    link(chain, l1, 37)
-    assert standings(chain, l1, *range(37, 44)) == [Standing.PROVEN] * 7
 
 
 def test_a_head_that_goes_back_forgets_those_above() -> None:
@@ -161,31 +135,6 @@ def caught_up(chain: FakeL1Chain, first: int, last: int) -> CatchUp:
     return result
 
 
-def test_proven_blocks_alone_leave_nothing_to_prove() -> None:
-    catch_up = CatchUp()
-    assert catch_up.sent(HONEST.ref(5), True) and catch_up.sent(HONEST.ref(6), True)
-    assert catch_up.unproven is None
-
-
-def test_a_link_closes_at_the_first_proven_block() -> None:
-    catch_up = caught_up(HONEST, 5, 20)
-    assert catch_up.unproven == Unproven(5, 20, HONEST.hash(20))
-    assert catch_up.sent(HONEST.ref(21), True)
-    assert catch_up.unproven is None
-
-
-def test_a_link_that_cannot_close_stays_open_until_the_right_blocks_were_sent() -> None:
-    """The blocks 30 to 40 are forged; after the reset those from 28 on are sent again, of the honest chain."""
-    catch_up = caught_up(FORGED, 5, 40)
-    assert not catch_up.sent(HONEST.ref(41), True)
-    assert catch_up.sent(HONEST.ref(42), True), "derivation does not take it"
-    assert catch_up.unproven is not None and catch_up.doubt is None
-    catch_up.requested(28, None)
-    for number in range(28, 41):
-        assert catch_up.sent(HONEST.ref(number), False)
-    assert catch_up.sent(HONEST.ref(41), True) and catch_up.unproven is None
-
-
 def test_a_reset_to_a_forged_block_leaves_a_doubt() -> None:
     """What was derived by the blocks before it may be forged, too: until those are sent again."""
     catch_up = caught_up(FORGED, 5, 45)
@@ -198,12 +147,6 @@ def test_a_reset_to_a_forged_block_leaves_a_doubt() -> None:
         assert catch_up.sent(HONEST.ref(number), False)
     assert catch_up.doubt is None
     assert catch_up.sent(HONEST.ref(41), True) and catch_up.unproven is None
-
-
-def test_blocks_that_are_sent_again_change_nothing() -> None:
-    catch_up = caught_up(HONEST, 5, 20)
-    assert catch_up.sent(HONEST.ref(12), False) and catch_up.sent(HONEST.ref(13), False)
-    assert catch_up.unproven == Unproven(5, 20, HONEST.hash(20))
 
 
 def test_a_reorg_while_catching_up_goes_on_from_the_fork() -> None:
@@ -228,20 +171,6 @@ def test_a_restart_goes_on_where_the_process_before_was() -> None:
     catch_up.requested(22, HONEST.hash(21))
     assert not catch_up.awaits(22) and catch_up.unproven == Unproven(5, 21, HONEST.hash(21))
     assert catch_up.sent(HONEST.ref(22), True) and catch_up.unproven is None
-
-
-def test_a_restart_whose_blocks_derivation_refuses_has_proven_nothing() -> None:
-    """It has replaced the recorded blocks by forged ones, and goes back when it is sent an honest one."""
-    catch_up = restarted(HONEST, 5, 20, 8)
-    assert catch_up.sent(HONEST.ref(21), True)
-    catch_up.requested(14, None)
-    assert catch_up.unproven is not None and not catch_up.awaits(22)
-    assert catch_up.gap_below(HONEST.ref(14)) == range(9, 14)
-    assert catch_up.fill([HONEST.ref(number) for number in range(9, 14)])
-    assert catch_up.sent(HONEST.ref(14), True) and catch_up.awaits(15)
-    catch_up.requested(15, HONEST.hash(14))
-    assert catch_up.unproven == Unproven(5, 14, HONEST.hash(14))
-    assert catch_up.sent(HONEST.ref(15), True) and catch_up.unproven is None
 
 
 def test_blocks_that_are_sent_again_meet_the_recorded_ones() -> None:
@@ -298,13 +227,6 @@ def test_what_is_recorded_has_some_of_the_blocks_before_the_last() -> None:
     assert CatchUp().record() is None
 
 
-def test_a_start_below_the_first_unproven_block_begins_anew() -> None:
-    catch_up = caught_up(FORGED, 20, 40)
-    assert catch_up.sent(HONEST.ref(18), False)
-    assert catch_up.unproven == Unproven(18, 18, HONEST.hash(18))
-    assert catch_up.sent(HONEST.ref(18), True) and catch_up.unproven is None
-
-
 # --- what may be used, and when finality is hidden -------------------------------------------------------------------
 
 CHAIN, OTHER = 10, 130
@@ -329,17 +251,6 @@ def marks(*numbers: int) -> tuple[tuple[int, bytes], ...]:
 
 
 @in_short_reach
-def test_a_block_in_reach_waits_for_its_link() -> None:
-    proof = Proof(ManualClock(0.0), {CHAIN: None})
-    assert proof.admits(HONEST.ref(85), CHAIN) is Standing.BEYOND and not proof.missing()
-    proof.chain.advance(HONEST.ref(90))
-    assert proof.admits(HONEST.ref(85), CHAIN) is Standing.WAITING
-    linked(proof)
-    assert proof.admits(HONEST.ref(85), CHAIN) is Standing.PROVEN
-    assert proof.sent(HONEST.ref(85), CHAIN) and proof.shows_finality and not proof.problems()
-
-
-@in_short_reach
 def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes() -> None:
     clock = ManualClock(0.0)
     proof = Proof(clock, {CHAIN: None})
@@ -357,29 +268,6 @@ def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes(
     linked(proof)
     assert proof.admits(HONEST.ref(74), CHAIN) is Standing.PROVEN and proof.sent(HONEST.ref(74), CHAIN)
     assert proof.shows_finality and not proof.problems() and hidden == [False]
-
-
-@in_short_reach
-def test_what_a_former_process_left_unproven_hides_finality_from_the_start() -> None:
-    proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, HONEST.hash(40))})
-    assert not proof.shows_finality
-    proof.chain.advance(HONEST.ref(90))
-    assert proof.sent(HONEST.ref(20), CHAIN) and not proof.shows_finality
-
-
-@in_short_reach
-def test_a_gap_that_a_former_process_left_is_filled_before_derivation_goes_on() -> None:
-    proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, HONEST.hash(40))})
-    proof.chain.advance(HONEST.ref(90))
-    assert proof.admits(HONEST.ref(50), None) is Standing.WAITING, "finality has just been hidden"
-    proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, HONEST.hash(40))})
-    proof.chain.advance(HONEST.ref(90))
-    assert proof.admits(HONEST.ref(50), CHAIN) is Standing.WAITING and proof.gaps[CHAIN] == range(41, 50)
-    assert proof.catch_ups[CHAIN].fill([HONEST.ref(number) for number in proof.gaps[CHAIN]])
-    assert not proof.gaps and proof.sent(HONEST.ref(50), CHAIN)
-    assert proof.admits(HONEST.ref(51), CHAIN) is Standing.WAITING, "derivation has to accept the one before"
-    proof.catch_ups[CHAIN].requested(51, HONEST.hash(50))
-    assert proof.catch_ups[CHAIN].unproven == Unproven(5, 50, HONEST.hash(50))
 
 
 @in_short_reach

@@ -34,15 +34,6 @@ def run_over_the_codec(task: Task) -> Result:
     return result
 
 
-def test_a_block_whose_bloom_excludes_events_needs_no_receipts(
-    block_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
-) -> None:
-    result = run_over_the_codec(VerifyBlock(6_582_951, response_body(block_json(6_582_951)), False, (l1_filter,)))
-    assert isinstance(result, Verified)
-    assert result.blocks[0].deposits == result.blocks[0].config_updates == ()
-    assert result.blocks[0].header.number == 6_582_951
-
-
 def test_a_block_is_verified_once_for_all_rollups(
     block_json: JsonByNumber, receipts_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
 ) -> None:

@@ -19,7 +19,6 @@ from rollup_node.stages.l1.verify import (
     parse_result,
     proven_value,
     stored_value,
-    verify_block_ref,
     verify_header,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
@@ -185,20 +184,6 @@ def test_a_fee_too_large_for_a_message(block_json: Blocks, l1_filter: L1Filter) 
     block["baseFeePerGas"] = hex(1 << 64)
     block["hash"] = _rehashed(block)
     assert "more than 64 bits" in error_of(block, l1_filter)
-
-
-def test_a_reference_is_verified_too(block_json: Blocks) -> None:
-    block = block_json(BLOCK)
-    block["transactions"] = [item["hash"] for item in block["transactions"]]
-    ref = verify_block_ref(block, False)
-    assert (ref.number, "0x" + ref.hash.hex(), "0x" + ref.parent_hash.hex()) == (
-        BLOCK,
-        block["hash"],
-        block["parentHash"],
-    )
-    block["number"] = "0x1"
-    with pytest.raises(InvalidDataError):
-        verify_block_ref(block, False)
 
 
 def test_results_are_taken_out_of_answers() -> None:

@@ -75,13 +75,10 @@ class JsGossipPeer:
         """Set the response to a request for a block."""
         await self.js.call("answer", number=number, data=b64encode(data).decode())
 
-    async def request(self, node: P2pNode, protocol: str, request: bytes) -> tuple[bytes, bytes | None]:
-        """Our response to a request, and its block as decompressed by the JavaScript peer."""
-        result = await self.js.call(
-            "request", peer=node.peer, protocol=protocol, data=b64encode(request).decode(), seconds=30.0
-        )
-        content = result["content"]
-        return b64decode(result["answer"]), None if content is None else b64decode(content)
+    async def request(self, node: P2pNode, protocol: str, request: bytes) -> bytes:
+        """Return our response to a request."""
+        data = b64encode(request).decode()
+        return b64decode(await self.js.call("request", peer=node.peer, protocol=protocol, data=data, seconds=30.0))
 
     def requested_numbers(self) -> list[int]:
         """Return the block numbers requested from it, in order."""

@@ -12,7 +12,6 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.blobs.process.stage import MAX_FETCHES
-from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, InputRequest, InputResponse
 from rollup_node.stages.protocol.commitments import keccak_commitment
@@ -74,16 +73,6 @@ def lines() -> Iterator[list[log.Record]]:
     log.configure("blobs", log.Level.INFO, result.append)
     yield result
     log.configure(*before)
-
-
-async def test_a_blob_of_both_is_fetched_once(small_blobs: KnownBlobs) -> None:
-    beacon = FakeBeacon(small_blobs)
-    async with listening(beacon.app()) as urls, running(BlobsConfig(urls[0])) as chains:
-        for chain in CHAINS:
-            chains.request(chain, 1, small_blobs[0])
-            await until(lambda chain=chain: chains.received(chain))  # type: ignore[misc]
-        assert chains.received("10") == chains.received("130") == [decode_blob(small_blobs[0].blob)]
-    assert beacon.requested.count("blobs") == 1
 
 
 async def test_no_chain_waits_for_the_fetches_of_another(small_blobs: KnownBlobs) -> None:

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
+from rollup_node.stages.blobs.pending_requests import PendingRequest
 from rollup_node.stages.blobs.process.verifier import (
     GATHERED_BLOBS,
     GATHERED_JOBS,
@@ -18,16 +18,14 @@ from rollup_node.stages.blobs.process.verifier import (
     BlobVerifier,
 )
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
+from rollup_node.stages.protocol.types import L1BlockRef
 
 BLOB = OfferedBlob(b"", None, None)
 
 
-@dataclass
-class Needed:
-    """How soon the blobs of a job are needed."""
-
-    urgent: bool = False
-    may_wait: bool = False
+def needed(urgent: bool = False, may_wait: bool = False) -> PendingRequest:
+    """Return a request that says how soon the blobs of a job are needed."""
+    return PendingRequest((b"", ()), urgent, 0.0, L1BlockRef(b"", 1, b"", 0), (), may_wait)
 
 
 class HeldWorkers:
@@ -66,7 +64,7 @@ async def run_ready_tasks() -> None:
 async def test_jobs_that_wait_share_the_next_task_urgent_ones_first() -> None:
     async with running_verifier() as (verifier, workers):
         jobs = [
-            asyncio.create_task(verifier.verify((name(number),), (BLOB,), Needed(urgent=number == 4)))
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,), needed(urgent=number == 4)))
             for number in range(5)
         ]
         await run_ready_tasks()
@@ -85,7 +83,7 @@ async def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
     async with running_verifier() as (verifier, workers):
         sizes = (1, 1, MAX_BLOBS_PER_TASK + 1, 1, MAX_BLOBS_PER_TASK)
         for number, size in enumerate(sizes):
-            asyncio.create_task(verifier.verify((name(number),), (BLOB,) * size, Needed()))  # noqa: RUF006
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,) * size, needed()))  # noqa: RUF006
         await run_ready_tasks()
         for index in range(len(sizes)):
             workers.tasks[index][1].set_result(BlobsVerified((), ()))
@@ -95,7 +93,7 @@ async def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
 
 async def test_a_failed_task_fails_all_its_jobs() -> None:
     async with running_verifier() as (verifier, workers):
-        job = asyncio.create_task(verifier.verify((name(1),), (BLOB,), Needed(urgent=True)))
+        job = asyncio.create_task(verifier.verify((name(1),), (BLOB,), needed(urgent=True)))
         await run_ready_tasks()
         workers.tasks[0][1].set_exception(TaskFailed("3 workers died"))
         with pytest.raises(TaskFailed, match="3 workers died"):
@@ -104,14 +102,14 @@ async def test_a_failed_task_fails_all_its_jobs() -> None:
 
 async def test_jobs_that_may_wait_are_gathered_until_one_of_them_is_needed() -> None:
     async with running_verifier() as (verifier, workers):
-        needed = [Needed(may_wait=True) for _ in range(GATHERED_JOBS - 1)]
+        requests = [needed(may_wait=True) for _ in range(GATHERED_JOBS - 1)]
         jobs = [
-            asyncio.create_task(verifier.verify((name(number),), (BLOB,), item)) for number, item in enumerate(needed)
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,), item)) for number, item in enumerate(requests)
         ]
         await run_ready_tasks()
         verifier.start_due()
         assert workers.tasks == []
-        needed[1].may_wait = False
+        requests[1].may_wait = False
         verifier.start_due()
         await run_ready_tasks()
         assert [task.wanted for task, _ in workers.tasks] == [(name(0), name(1))]
@@ -125,7 +123,7 @@ async def test_enough_blobs_or_jobs_wait_no_longer(jobs: int, blobs: int) -> Non
         waiting = []
         for number in range(jobs):
             assert workers.tasks == []
-            job = verifier.verify((name(number),), (BLOB,) * blobs, Needed(may_wait=True))
+            job = verifier.verify((name(number),), (BLOB,) * blobs, needed(may_wait=True))
             waiting.append(asyncio.create_task(job))
             await run_ready_tasks()
         assert [len(task.offered) for task, _ in workers.tasks] == [jobs * blobs]

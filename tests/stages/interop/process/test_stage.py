@@ -155,7 +155,7 @@ async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None
         assert told.go_back == BlockId(6, block.parent_hash) and told.transition > 0
         assert node.verdict(2).go_back is None and node.verdict(2).denied == ()
         assert node.verdicts.timestamp == GENESIS_TIME + 6, "no round before it has"
-        assert node.chains[1].reads.count("0x7") == 2, "it is read again before it is denied"
+        assert node.chains[1].reads.count("0x7") > 1, "it is read again before it is denied"
         node.chains[1].release()
         await verify_all(node)
         assert node.verdict(1).go_back is None and node.verdict(1).denied == told.denied, "not its replacement [IV9]"

@@ -41,7 +41,7 @@ from tests.support.interop.values import block, dependency_set, head_of, logs_of
 ROOT = Path(__file__).parents[4]
 FULL = 2
 """SQLite's number of `synchronous = full`."""
-KILLS = int(os.environ.get("INTEROP_KILLS", "60"))
+KILLS = int(os.environ.get("INTEROP_KILLS", "25"))
 """Kills of a writer; more are worth running by hand."""
 L1 = BlockId(7, b"\x07" * 32)
 
@@ -91,20 +91,6 @@ def test_the_file_is_as_the_model_after_every_change(seed: int, count: int) -> N
         assert store.write(*changes) == model.write(*changes)
     model.assert_same(store)
     store.close()
-
-
-def test_an_empty_database_has_nothing(store: InteropStore) -> None:
-    assert store.state() == StoreState({})
-    assert store.round_at(1000) is None and store.final_round(2**64) is None and store.denied(1, 1) == ()
-    assert store.stored([LogPlace(1, 1, 0)]) == {LogPlace(1, 1, 0): None}
-
-
-def test_rounds_survive_a_restart(file: InteropStore, tmp_path: Path) -> None:
-    state = file.write(InvalidateHeads(1004, L1, (InvalidHead(1, ONE[4].block.id, b"\x01" * 32, b"\x02" * 32, "why"),)))
-    file.close()
-    with contextlib.closing(InteropStore(str(tmp_path / "interop"), CONFIG, check=True)) as again:
-        assert again.state() == state and state.pending is not None and state.decided == L1
-        assert again.denied(1, 4)[0].reason == "why"
 
 
 def test_a_round_must_follow_the_last_one(store: InteropStore) -> None:
@@ -255,28 +241,6 @@ def test_a_block_that_is_not_what_was_written_is_refused(damage: str, file: Inte
 
 
 DAMAGED_FILES = {
-    "a block is missing": "delete from blocks where chain = 1 and number = 2",
-    "the last block is missing": "delete from blocks where chain = 1 and number = 3",
-    "a round is missing": "update progress set verified = 1002",
-    "the rounds are missing": "update progress set verified = null",
-    "the L1 blocks are missing": "delete from inclusions",
-    "an L1 block is none": "update inclusions set l1_hash = x'00'",
-    "the transition is none": "update progress set pending = x'00'",
-    "a decision's L1 block is none": "update progress set decided = x'c1'",
-    "a tip is none": "update blocks set hash = 7 where chain = 1 and number = 3",
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGED_FILES.values(), ids=DAMAGED_FILES)
-def test_a_file_that_contradicts_itself_is_refused(damage: str, file: InteropStore, tmp_path: Path) -> None:
-    """[VDB2, VR14]"""
-    file._connection.execute(damage)
-    file.close()
-    with pytest.raises(InteropStoreError, match=r"interop database .* is damaged .*: remove it \(data-dir\)"):
-        InteropStore(str(tmp_path / "interop"), CONFIG)
-
-
-DAMAGED_ROWS = {
     "a denied block is another one": "update denied set hash = zeroblob(32)",
     "its output is another one": "update denied set state_root = zeroblob(32)",
     "its chain is another one": "update denied set chain = 2",
@@ -290,16 +254,27 @@ DAMAGED_ROWS = {
     "the L1 block has another number": "update inclusions set l1_number = 1",
     "a chain has had no rounds": "update chains set since = null where id = 1",
     "a chain has had rounds for longer": "update chains set since = 1 where id = 1",
+    "a block is missing": "delete from blocks where chain = 1 and number = 2",
+    "the last block is missing": "delete from blocks where chain = 1 and number = 3",
+    "a round is missing": "update progress set verified = 1002",
+    "the rounds are missing": "update progress set verified = null",
+    "the L1 blocks are missing": "delete from inclusions",
+    "an L1 block is none": "update inclusions set l1_hash = x'00'",
+    "the transition is none": "update progress set pending = x'00'",
+    "a decision's L1 block is none": "update progress set decided = x'c1'",
+    "a tip is none": "update blocks set hash = 7 where chain = 1 and number = 3",
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGED_ROWS.values(), ids=DAMAGED_ROWS)
-def test_each_row_has_a_checksum(damage: str, file: InteropStore, tmp_path: Path) -> None:
-    """[VDB3]: by another row a denied block would be derived again, have another output, or all rounds be void."""
+@pytest.mark.parametrize("damage", DAMAGED_FILES.values(), ids=DAMAGED_FILES)
+def test_a_file_that_was_changed_is_refused(damage: str, file: InteropStore, tmp_path: Path) -> None:
+    """[VDB2, VDB3, VR14]: by another row a denied block would be derived again, or all rounds be void.
+
+    Each row has a checksum, and rows that are missing contradict the others."""
     file.write(InvalidateHeads(1004, L1, (InvalidHead(1, ONE[4].block.id, b"\x01" * 32, b"\x02" * 32, "why"),)))
     file._connection.execute(damage)
     file.close()
-    with pytest.raises(InteropStoreError, match=r"is damaged .* is not what was written|no such table: denied"):
+    with pytest.raises(InteropStoreError, match=r"is damaged .*: remove it \(data-dir\)|no such table: denied"):
         InteropStore(str(tmp_path / "interop"), CONFIG)
 
 
@@ -309,22 +284,6 @@ def test_a_round_that_is_not_final_is_not_taken_for_one(store: InteropStore) -> 
         store.write(advance(timestamp, BlockId(number, L1.hash)))
     with pytest.raises(InteropStoreError, match=r"is damaged \(its rounds are not in the order of"):
         store.final_round(8)
-
-
-def test_damaged_pages_are_refused(file: InteropStore, tmp_path: Path) -> None:
-    file.close()
-    path = tmp_path / "interop"
-    connection = sqlite3.connect(path)
-    connection.executemany(
-        "insert into blocks values (9, ?, zeroblob(32), zeroblob(999), null, 0)", [(n,) for n in range(99)]
-    )
-    connection.commit()
-    connection.close()
-    raw = bytearray(path.read_bytes())
-    raw[16384:32768] = random.Random(1).randbytes(16384)
-    path.write_bytes(raw)
-    with pytest.raises(InteropStoreError, match=r"is damaged .*: remove it \(data-dir\)"):
-        InteropStore(str(path), CONFIG, check=True)
 
 
 def test_a_path_that_is_a_directory_is_refused(tmp_path: Path) -> None:

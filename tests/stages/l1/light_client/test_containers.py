@@ -7,11 +7,10 @@ from rollup_node.stages.l1.light_client.containers import (
     BeaconBlockHeader,
     ExecutionPayloadHeader,
     LightClientHeader,
-    SyncAggregate,
     upgraded,
 )
 from rollup_node.stages.l1.light_client.network import EXECUTION_PAYLOAD
-from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, branch_root, hash_pair, uint64_root
+from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT
 from rollup_node.tools.devnet.l1.signed_headers import prove
 from tests.support.chains.fake_beacon_chain import beacon_network
 
@@ -22,24 +21,6 @@ def execution(**values: object) -> ExecutionPayloadHeader:
     head = (b"\1" * 32, b"\2" * 20, b"\3" * 32, b"\4" * 32, bytes(256), b"\5" * 32)
     header = ExecutionPayloadHeader(*head, 1, 2, 3, 4, b"extra", 7, b"\x77" * 32, b"\6" * 32, b"\7" * 32)
     return msgspec.structs.replace(header, **values)
-
-
-def test_the_root_of_a_beacon_header_is_that_of_five_chunks() -> None:
-    header = BeaconBlockHeader(1, 2, b"\3" * 32, b"\4" * 32, b"\5" * 32)
-    left = hash_pair(hash_pair(uint64_root(1), uint64_root(2)), hash_pair(b"\3" * 32, b"\4" * 32))
-    rest = hash_pair(hash_pair(b"\5" * 32, ZERO_ROOT), hash_pair(ZERO_ROOT, ZERO_ROOT))
-    assert header.root == hash_pair(left, rest)
-
-
-@pytest.mark.parametrize(
-    ("blobs", "index", "network"),
-    [({}, 28, beacon_network(**CAPELLA)), ({"blob_gas_used": 1, "excess_blob_gas": 2}, 44, beacon_network())],
-)
-def test_a_payload_header_proves_its_block_hash(blobs: dict[str, int], index: int, network: object) -> None:
-    """Capella's has 16 leaves, Deneb's 32."""
-    header = execution(**blobs)
-    assert branch_root(header.block_hash, header.block_hash_branch, index) == header.root
-    assert execution(**blobs, gas_used=4).root != header.root
 
 
 @pytest.mark.parametrize(
@@ -68,9 +49,3 @@ def test_before_capella_a_header_has_no_execution_block() -> None:
     assert LightClientHeader(beacon).is_valid(network)
     assert LightClientHeader(beacon, ZERO_ROOT, (ZERO_ROOT,) * 11).is_valid(network)
     assert not LightClientHeader(beacon, b"\1" * 32).is_valid(network)
-
-
-@pytest.mark.parametrize(("signers", "supermajority"), [(0, False), (341, False), (342, True), (512, True)])
-def test_two_thirds_are_a_supermajority(signers: int, supermajority: bool) -> None:
-    aggregate = SyncAggregate((True,) * signers + (False,) * (512 - signers), bytes(96))
-    assert (aggregate.participants, aggregate.has_supermajority) == (signers, supermajority)

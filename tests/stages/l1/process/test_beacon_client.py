@@ -110,14 +110,3 @@ async def test_a_stream_that_is_refused_or_ends_is_asked_for_again_after_a_while
         assert endpoints._stream.done() and len(asked) == 2
         assert 0 < len(updates) <= MAX_BODY // 31
         await endpoints.close()
-
-
-async def test_why_an_endpoint_was_left_is_in_its_counts() -> None:
-    """[LCP12]"""
-    endpoints = endpoints_of("http://127.0.0.1:1", "http://127.0.0.1:2")
-    endpoints.next("its update is refused")
-    assert [(item.kind, item.in_use, item.verdict) for item in endpoints.counts()] == [
-        ("checkpoint", False, "its update is refused"),
-        ("checkpoint", True, ""),
-    ]
-    await endpoints.close()

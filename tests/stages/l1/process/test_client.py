@@ -22,8 +22,7 @@ from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app
+from tests.support.servers.http_listener import Methods, app_for_every_path, json_rpc_app
 from tests.support.servers.l1_endpoints import served
 
 HASHES = [bytes([n]) * 32 for n in range(1, 6)]
@@ -69,31 +68,6 @@ async def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -
     assert body is not None
     assert orjson.loads(body)["result"] == [{"of": "0x" + hash_.hex()} for hash_ in HASHES]
     assert len(requested) == 2 * len(HASHES) - 1
-
-
-@pytest.mark.parametrize("max_batch", [1, 20])
-async def test_an_endpoint_without_batches_serves_all_that_is_needed(max_batch: int) -> None:
-    """[LHD30] Headers, its view, blocks and receipts; with 1 it is never sent an array."""
-    chain, arrays = FakeL1Chain(9), list[int]()
-
-    @web.middleware
-    async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if (await request.read()).startswith(b"["):
-            arrays.append(1)
-            return web.Response(status=400, text="batch requests are not supported")
-        return await handler(request)
-
-    app = json_rpc_app({**chain.methods(5), "eth_getTransactionReceipt": lambda item: {"of": item}})
-    app.middlewares.append(refuse)
-    async with endpoints_of_apps([app], rpc_kind="basic", max_batch=max_batch) as endpoints:
-        endpoint = endpoints.pick()
-        for _ in range(2):
-            assert [header["number"] for header in await endpoint.headers_json([2, 3])] == ["0x2", "0x3"]
-            assert (await endpoint.view(4)).block == chain.block(4).header.hash
-            assert None not in await endpoint.block_bodies([1, 2, 3], L1_BLOCK)
-            body = await endpoint.receipts_body(bytes(32), HASHES, RECEIPTS)
-            assert body is not None and len(orjson.loads(body)["result"]) == len(HASHES)
-    assert len(arrays) == (max_batch > 1), "the refusal is remembered"
 
 
 @pytest.mark.parametrize(

@@ -7,59 +7,37 @@ from typing import Any
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.refs_client import MAX_PENDING, MAX_REFS, RefsReader, check_refs, linked_refs
 from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.l1.verify import InvalidDataError
-from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.servers.http_listener import Methods, json_rpc_app, listening
-from tests.support.servers.l1_endpoints import ROLLUP
+from tests.support.servers.http_listener import Methods, json_rpc_app
+from tests.support.servers.l1_endpoints import served
 
 CLIENT = ProcessId(3, 1)
-REFUSING = "http://127.0.0.1:1"
 Block = dict[str, Any] | None
-
-
-class BlocksEndpoint:
-    """An endpoint that has these blocks, and the numbers that were requested."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self.blocks = blocks
-        self.requested: list[int] = []
-
-    def methods(self) -> Methods:
-        return {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": self._block_by_number}
-
-    def _block_by_number(self, number: str, full: bool) -> Block:
-        self.requested.append(int(number, 16))
-        return self.blocks[self.requested[-1]] if self.requested[-1] < len(self.blocks) else None
 
 
 def blocks_json(chain: FakeL1Chain) -> list[Block]:
     return [chain.block_json(number) for number in range(chain.head + 1)]
 
 
-async def read(
-    servers: Sequence[BlocksEndpoint], *requests: L1RefsRequest, rate_limit: float = 0.0
-) -> list[L1RefsResponse]:
-    """Return the responses to these requests; without servers from an endpoint that refuses connections."""
+async def read(servers: Sequence[Methods], *requests: L1RefsRequest, rate_limit: float = 0.0) -> list[L1RefsResponse]:
+    """Return the responses to these requests."""
     responses: list[L1RefsResponse] = []
     woken: list[bool] = []
-    async with listening(*(json_rpc_app(server.methods()) for server in servers)) as urls:
-        config = L1Config(urls or (REFUSING,), (ROLLUP,), max_batch=500, rate_limit=rate_limit)
-        endpoints = L1Endpoints(config, Meter("l1"))
+    async with served(*map(json_rpc_app, servers), max_batch=500, rate_limit=rate_limit) as (config, endpoints, _):
         reader = RefsReader(config, endpoints, lambda: woken.append(True))
         for request in requests:
             reader.request(CLIENT, request)
         await reader.step(lambda client, response: responses.append(response))
-        await endpoints.close()
     assert woken
     return responses
+
+
+def requested(chain: FakeL1Chain) -> list[int]:
+    return [int(label, 16) for label, _ in chain.asked]
 
 
 def numbers(response: L1RefsResponse) -> list[int]:
@@ -68,18 +46,18 @@ def numbers(response: L1RefsResponse) -> list[int]:
 
 async def test_references_end_at_the_requested_block() -> None:
     requests = L1RefsRequest(40, 16), L1RefsRequest(3, 16), L1RefsRequest(41, 5), L1RefsRequest(41, 5)
-    endpoint = BlocksEndpoint(blocks_json(FakeL1Chain(41)))
-    first, second, third = await read([endpoint], *requests)
+    chain = FakeL1Chain(41)
+    first, second, third = await read([chain.methods(5)], *requests)
     assert numbers(first) == list(range(25, 41)) and first.error is None
     assert numbers(second) == [0, 1, 2, 3]
     assert third == L1RefsResponse(41, (), None), "L1 has no such block"
     expected = [*range(25, 41), *range(4), *range(37, 42)]
-    assert endpoint.requested == expected, "a repeated request is answered once"
+    assert requested(chain) == expected, "a repeated request is answered once"
 
 
 async def test_requests_beyond_the_queue_are_ignored() -> None:
     requests = [L1RefsRequest(last, 1) for last in range(MAX_PENDING + 1)]
-    responses = await read([BlocksEndpoint(blocks_json(FakeL1Chain(20)))], *requests)
+    responses = await read([FakeL1Chain(20).methods(5)], *requests)
     assert [response.last for response in responses] == list(range(MAX_PENDING))
 
 
@@ -94,19 +72,14 @@ def test_references_stop_above_blocks_that_do_not_link_or_are_missing() -> None:
 
 
 async def test_an_endpoint_that_returns_another_block_gives_way_to_the_next() -> None:
-    blocks = blocks_json(FakeL1Chain(11))
-    wrong, right = BlocksEndpoint([*blocks[:10], blocks[9]]), BlocksEndpoint(blocks)
+    chain = FakeL1Chain(11)
+    right = chain.methods(5)
+    wrong: Methods = {**right, "eth_getBlockByNumber": lambda number, full: chain.block_json(min(int(number, 16), 9))}
     first, second = await read([wrong, right], L1RefsRequest(10, 2), L1RefsRequest(10, 3))
     assert first.refs == () and first.error is not None
     error = str(first.error)
     assert error.startswith("L1-BLOCK: 127.0.0.1:") and ": requested block 10, got 9:" in error
-    assert numbers(second) == right.requested == [8, 9, 10]
-
-
-async def test_an_endpoint_that_is_away() -> None:
-    (response,) = await read([], L1RefsRequest(10, 2))
-    problem = Problem(Code.L1_UNREACHABLE, "", "127.0.0.1:1: cannot connect (Connection refused)")
-    assert response == L1RefsResponse(10, (), problem)
+    assert numbers(second) == requested(chain) == [8, 9, 10]
 
 
 def test_hashes_are_checked_unless_the_endpoint_is_trusted() -> None:
@@ -121,8 +94,7 @@ def test_hashes_are_checked_unless_the_endpoint_is_trusted() -> None:
 @pytest.mark.parametrize(("rate", "expected"), [(0, MAX_REFS), (2, 10), (0.1, 1), (1_000, MAX_REFS)])
 async def test_one_response_takes_no_more_than_a_moment_of_the_rate_limit(rate: float, expected: int) -> None:
     """[LHD16]"""
-    endpoint = BlocksEndpoint(blocks_json(FakeL1Chain(301)))
-    (response,) = await read([endpoint], L1RefsRequest(300, 10_000), rate_limit=rate)
+    (response,) = await read([FakeL1Chain(301).methods(5)], L1RefsRequest(300, 10_000), rate_limit=rate)
     assert len(response.refs) == expected
 
 

@@ -1,6 +1,5 @@
 """Reading the unsafe block signer from a real L1 state, with proofs and without [RTC1 to RTC4]."""
 
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -111,23 +110,6 @@ async def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> N
     async with running_reader(EthApi(l1_with_signer(storage), "test").methods()) as (reader, published):
         await reader.step()
         assert published == [RuntimeConfigs({CHAIN: RuntimeConfig(ZERO_ADDRESS)})]
-
-
-@pytest.mark.parametrize(
-    ("trust", "method", "answer", "text"),
-    [
-        (False, "eth_getProof", None, "Expected `object`, got `null`"),
-        (False, "eth_getProof", {"accountProof": ["0x", 5]}, "Expected `str`, got `int` - at `$.accountProof[1]`"),
-        (False, "eth_getProof", {"storageProof": [[]]}, "Expected `object`, got `array` - at `$.storageProof[0]`"),
-        (True, "eth_getStorageAt", {}, "Expected `str`, got `object`"),
-    ],
-)
-async def test_answers_of_another_type_are_named(trust: bool, method: str, answer: Any, text: str) -> None:
-    api = EthApi(l1_with_signer(), "test").methods()
-    async with running_reader({**api, method: lambda *_: answer}, trust_rpc=trust) as (reader, _):
-        error = re.escape(f": the answer to {method} is malformed: {text}")
-        with pytest.raises(TemporaryError, match=r"runtime config cannot be read from L1: 127\.0\.0\.1:\d+" + error):
-            await reader.step()
 
 
 async def test_the_last_value_stays_when_l1_fails_later() -> None:
