@@ -10,7 +10,6 @@ from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import (
     MAX_STRING,
-    Method,
     Parser,
     block_hash,
     block_id,
@@ -21,7 +20,6 @@ from rollup_node.stages.rpc.parameters import (
     string,
     subnet,
 )
-from rollup_node.stages.rpc.process.node_view import NodeView
 
 
 @pytest.mark.parametrize(
@@ -53,23 +51,10 @@ def test_quantities(number: int) -> None:
     assert parse_params([""], (quantity,)) == [0], "as go-ethereum reads it"
 
 
-def test_hashes() -> None:
-    assert block_hash("0x" + "0A" * 32) == b"\x0a" * 32
-    for wrong, message in (
-        ("0x00", "hex string has length 2, want 64 for common.Hash"),
-        ("", "hex string has length 0, want 64 for common.Hash"),
-        ("0x000", "json: cannot unmarshal hex string of odd length into Go value of type common.Hash"),
-        ("00" * 32, "json: cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
-        ("0x" + "zz" * 32, "json: cannot unmarshal invalid hex string into Go value of type common.Hash"),
-        (None, "json: cannot unmarshal non-string into Go value of type common.Hash"),
-    ):
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            block_hash(wrong)
-
-
 @pytest.mark.parametrize(
     ("parser", "value", "expected"),
     [
+        (block_hash, "0x" + "0A" * 32, b"\x0a" * 32),
         (boolean, True, True),
         (block_id, {}, BlockId(0, bytes(32))),
         (string, "abc", "abc"),
@@ -88,6 +73,12 @@ def test_parsers(parser: Parser, value: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("parser", "value", "message"),
     [
+        (block_hash, "0x00", "invalid argument 0: hex string has length 2, want 64 for common.Hash"),
+        (block_hash, "", "hex string has length 0, want 64 for common.Hash"),
+        (block_hash, "0x000", "json: cannot unmarshal hex string of odd length into Go value of type common.Hash"),
+        (block_hash, "00" * 32, "cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
+        (block_hash, "0x" + "zz" * 32, "cannot unmarshal invalid hex string into Go value of type common.Hash"),
+        (block_hash, 7, "cannot unmarshal non-string into Go value of type common.Hash"),
         (boolean, "true", "cannot unmarshal string into Go value of type bool"),
         (string, 5, "cannot unmarshal number into Go value of type string"),
         (string, "x" * (MAX_STRING + 976), "a string of 2000 letters, at most 1024"),
@@ -104,11 +95,3 @@ def test_parsers_refuse_other_values(parser: Parser, value: Any, message: str) -
     with pytest.raises(JsonRpcError) as error:
         parse_params([value], (parser,))
     assert error.value.code == -32602 and error.value.message.endswith(message)
-
-
-async def answer(node: NodeView) -> None:
-    """A handler."""
-
-
-def test_the_namespace_is_the_part_before_the_underscore() -> None:
-    assert Method("interop_pullEvent", answer).namespace == "interop"

@@ -10,17 +10,14 @@ from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.protocol.payloads import super_root
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 from rollup_node.stages.rpc.responses import (
-    SafeOutput,
     dependency_set,
     l1_ref,
     l2_ref,
     output,
     sdm_status,
-    superroot,
     sync_status,
 )
 
@@ -82,31 +79,6 @@ def test_outputs() -> None:
         "stateRoot": "0x" + "0b" * 32,
         "syncStatus": {"x": 1},
     }
-
-
-def test_super_roots_of_several_chains() -> None:
-    """[RPC42 to RPC44]: chains in ascending order, the highest L1 block that one of them requires, and no data where
-    one has no safe block."""
-    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False), DerivationStatus(7, L1, False))
-    roots = {chain: bytes((chain & 0xFF,)) * 32 for chain in (902, 901, 1301)}
-    outputs = {
-        chain: SafeOutput(L2.id, b"\x0b" * 32, b"\x0c" * 32, root, BlockId(required, b"\x0d" * 32))
-        for (chain, root), required in zip(roots.items(), (7, 9, 8), strict=True)
-    }
-    result = superroot(198, status, tuple(roots), outputs)
-    assert result["chain_ids"] == [*result["optimistic_at_timestamp"]] == ["901", "902", "1301"]
-    assert [item["required_l1"]["number"] for item in result["optimistic_at_timestamp"].values()] == [9, 7, 8]
-    data = result["data"]
-    assert data["verified_required_l1"] == {"hash": "0x" + "0d" * 32, "number": 9}
-    assert data["super"] == {
-        "timestamp": "0xc6",
-        "chains": [{"ChainID": str(chain), "Output": "0x" + roots[chain].hex()} for chain in (901, 902, 1301)],
-    }
-    assert data["super_root"] == "0x" + super_root(198, roots.items()).hex()
-    del outputs[902]
-    partial = superroot(198, status, tuple(roots), outputs)
-    assert "data" not in partial and partial["chain_ids"] == result["chain_ids"]
-    assert [*partial["optimistic_at_timestamp"]] == ["901", "1301"]
 
 
 def test_dependency_sets() -> None:

@@ -153,19 +153,6 @@ def test_a_response_means_the_same_in_any_packets(valid: Valid, cuts: list[int])
     assert outcome.is_open == valid.ends
 
 
-@given(
-    packets=st.one_of(
-        st.lists(st.binary(min_size=1, max_size=200), max_size=5),
-        st.lists(
-            st.sampled_from([HEAD, CHUNKED, HELLO, b"\r\n", b"0\r\n", b"Content-Length: ", b"9" * 30, b"f", b"\0"])
-        ),
-    )
-)
-def test_any_bytes_end_in_an_answer_or_the_error_of_the_client(packets: list[bytes]) -> None:
-    answer = outcome_of(*packets).answer
-    assert isinstance(answer, Response | HttpError | BodyTooLargeError), repr(answer)
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [

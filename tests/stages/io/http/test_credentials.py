@@ -120,18 +120,10 @@ def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert claims == {"iat": int(now[0])}, "also after the clock went back"
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://127.0.0.1:8551", {"Accept-Encoding": "identity"}),
-        ("http://localhost", {"Accept-Encoding": "identity"}),
-        ("http://[::1]:8551", {"Accept-Encoding": "identity"}),
-        ("https://engine.example", {}),
-        ("http://10.0.0.1:8551", {}),
-        ("/run/engine.ipc", {}),
-    ],
-)
-def test_answers_of_this_machine_are_not_compressed(url: str, expected: dict[str, str]) -> None:
+def test_answers_of_this_machine_are_not_compressed() -> None:
     """[ENG46]"""
-    assert RequestHeaders(url, None)() == expected
-    assert RequestHeaders(url, SECRET)().keys() == {*expected, "Authorization"}
+    for url in ("http://127.0.0.1:8551", "http://localhost", "http://[::1]:8551"):
+        assert RequestHeaders(url, None)() == {"Accept-Encoding": "identity"}
+        assert RequestHeaders(url, SECRET)().keys() == {"Accept-Encoding", "Authorization"}
+    for url in ("https://engine.example", "http://10.0.0.1:8551", "/run/engine.ipc"):
+        assert RequestHeaders(url, None)() == {} and RequestHeaders(url, SECRET)().keys() == {"Authorization"}

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import CriticalError
@@ -103,18 +103,20 @@ async def serving(handler: Respond = respond, limits: Limits = LIMITS) -> AsyncI
 
 
 @pytest.mark.parametrize(
-    ("addr", "host"),
-    [("127.0.0.3", "127.0.0.3"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("localhost", "127.0.0.1")],
+    ("addr", "hosts"),
+    [
+        *(("127.0.0.3", ["127.0.0.3"]), ("0.0.0.0", ["127.0.0.1"]), ("::", ["[::1]"])),
+        ("localhost", ["127.0.0.1", "[::1]"]),
+    ],
 )
-async def test_the_url_at_which_this_machine_reaches_it(addr: str, host: str) -> None:
+async def test_the_url_at_which_this_machine_reaches_it(addr: str, hosts: list[str]) -> None:
     """[LIF31]"""
     listener = Listener(respond, "rpc", addr, 0, LIMITS, Meter("rpc"))
     await listener.start()
     try:
-        expected = {f"http://{host}:{listener.port}"} | (
-            {f"http://[::1]:{listener.port}"} if addr == "localhost" else set()
-        )
-        assert listener.local_url in expected
+        assert listener.local_url in [f"http://{host}:{listener.port}" for host in hosts]
+        async with ClientSession() as http, http.get(listener.local_url) as response:
+            assert response.status == 200
     finally:
         await listener.close()
 
@@ -179,6 +181,22 @@ async def test_a_client_that_does_not_read_its_response_is_closed(quick: None) -
         writer.transport.pause_reading()
         while not server.closed("timeout"):
             await asyncio.sleep(0.02)
+        writer.close()
+
+
+async def test_a_response_without_an_end_may_take_any_time(quick: None) -> None:
+    async def stream(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        exchange.stream(7)
+        assert server.listener.held == 7
+        await asyncio.sleep(2 * Phase.RESPONSE.seconds)
+        await response.write(b"end")
+        return response
+
+    async with serving(stream) as server:
+        reader, writer = await server.connect(LAST_GET)
+        assert b"end" in await ended(reader)
         writer.close()
 
 

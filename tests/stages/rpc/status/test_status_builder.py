@@ -11,7 +11,7 @@ from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, ProofStatus, State
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProblemStatus, ProcessStatus, ProofStatus, State
 from rollup_node.stages.rpc.status.readiness import UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import (
     SPECS,
@@ -206,16 +206,18 @@ def test_the_sequencing_window() -> None:
 def test_a_problem_is_as_old_as_its_first_status() -> None:
     """Numbers in its text may change meanwhile."""
     builder = StatusBuilder(config(12))
-    for second in (0, 2, 4):
+    for second in (0, 2, 4.25):
         faults = (
-            UnreadyReason("derivation", Problem(None, "", f"has waited {second} s")),
-            UnreadyReason("blobs", Problem(Code.BLOB_EXPIRED, "", f"block {second}")),
+            UnreadyReason("derivation", Problem(None, "", f"has waited {int(second)} s")),
+            UnreadyReason("blobs", Problem(Code.BLOB_EXPIRED, "", f"block {int(second)}")),
         )
         status = builder.build(seen(100, 100, *faults), second, 1200.0 + second)
     derivation, blobs = status.problems
-    assert (derivation.code, derivation.since, derivation.age_s) == (None, 1200, 4.0)
-    assert (blobs.process, blobs.code, blobs.text) == ("blobs", "BLOB-EXPIRED", "BLOB-EXPIRED: block 4")
-    assert status.reasons == ["derivation: has waited 4 s", "blobs: BLOB-EXPIRED: block 4"]
+    text = "BLOB-EXPIRED: block 4"
+    assert derivation == ProblemStatus("derivation", None, "has waited 4 s", 1200, 4.2)
+    expired = Code.BLOB_EXPIRED
+    assert blobs == ProblemStatus("blobs", expired.text, text, 1200, 4.2, expired.meaning, expired.remedy)
+    assert status.reasons == ["derivation: has waited 4 s", f"blobs: {text}"]
     assert status.sentence == "starting: derivation: has waited 4 s (and 1 more)"
     builder.build(seen(100, 100), 5.0, 1205.0)
     (again,) = builder.build(seen(100, 100, faults[1]), 6.0, 1206.0).problems
