@@ -239,34 +239,24 @@ async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
         assert orjson.loads((await supernode.get("/902/status.json"))[1])["chain"]["l2_chain_id"] == 902
 
 
-async def test_a_chain_that_is_set_aside_is_not_ready(tmp_path: Path) -> None:
-    """[SNO11, LIF34]"""
+async def test_what_the_supervisor_says_of_each_chain(tmp_path: Path) -> None:
+    """[RPC94, SNO11, LIF33, LIF34] Processes by their roles; a chain that is set aside; metrics with the chain."""
+    entries = [ProcessEntry("supervisor", 0, 1, 1, 1.0, 1), ProcessEntry("l1", 0, 2, 1, 1.0, 1)]
+    entries += [ProcessEntry("engine", 0, chain, 1, 1.0, 1, str(chain)) for chain in CHAINS]
+    (tmp_path / "processes.json").write_bytes(msgspec.json.encode(entries))
     aside = ChainAside("902", "CRASH-LOOP", "process engine.902 died 6 times", 1.0, 16.0)
     (tmp_path / "aside.json").write_bytes(msgspec.json.encode([aside]))
-    async with running_supernode(tmp_path) as supernode:
+    options = {"processes_file": str(tmp_path / "processes.json"), "metrics_enabled": True}
+    async with running_supernode(tmp_path, **options) as supernode:
         status, text = await supernode.get("/readyz")
         reason = "supervisor: CHAIN-ASIDE: process engine.902 died 6 times (CRASH-LOOP)"
         assert (status, orjson.loads(text)["reasons"]) == (503, [f"chain 902: {reason}"])
         assert (await supernode.get("/901/readyz"))[0] == 200
-
-
-async def test_metrics_have_the_chain(tmp_path: Path) -> None:
-    """[LIF33] Of what the rpc process says of each chain."""
-    async with running_supernode(tmp_path, metrics_enabled=True) as supernode:
         for task in supernode.stage.periodic_tasks:
             if task.name == "status metrics":
                 await task.step()
-        text = supernode.meter.text().decode()
-        lines = [line for line in text.splitlines() if "sync_head_age_seconds{" in line]
+        lines = [line for line in supernode.meter.text().decode().splitlines() if "sync_head_age_seconds{" in line]
         assert {line.partition('chain="')[2][:3] for line in lines} == {"901", "902"}
-
-
-async def test_a_chain_shows_its_own_processes_and_the_shared_ones(tmp_path: Path) -> None:
-    """[RPC94] By their roles."""
-    entries = [ProcessEntry("supervisor", 0, 1, 1, 1.0, 1), ProcessEntry("l1", 0, 2, 1, 1.0, 1)]
-    entries += [ProcessEntry("engine", 0, chain, 1, 1.0, 1, str(chain)) for chain in CHAINS]
-    (tmp_path / "processes.json").write_bytes(msgspec.json.encode(entries))
-    async with running_supernode(tmp_path, processes_file=str(tmp_path / "processes.json")) as supernode:
         for chain in CHAINS:
             processes = orjson.loads((await supernode.get(f"/{chain}/status.json"))[1])["processes"]
             assert [(item["name"], item["pid"]) for item in processes] == [
@@ -318,19 +308,16 @@ async def test_an_output_at_a_timestamp(running_rpc: RunWithRpc) -> None:
         }
 
 
-async def test_a_block_that_is_not_safe_has_no_data(running_rpc: RunWithRpc) -> None:
-    """[RPC43]"""
+async def test_a_block_that_is_not_safe_has_no_data_and_that_of_genesis_needs_no_record(
+    running_rpc: RunWithRpc,
+) -> None:
+    """[RPC43, RPC44]"""
+    genesis = L2BlockRef(ROLLUP.genesis.l2.hash, 0, ZERO_HASH, 5, ROLLUP.genesis.l1, 0)
     async with running_rpc() as rpc:
         rpc.on_control = lambda request: output(request, None)
         result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
         assert "data" not in result and result["optimistic_at_timestamp"] == {} and result["chain_ids"] == ["901"]
         assert result["current_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
-
-
-async def test_the_genesis_block_needs_no_record(running_rpc: RunWithRpc) -> None:
-    """[RPC44]"""
-    genesis = L2BlockRef(ROLLUP.genesis.l2.hash, 0, ZERO_HASH, 5, ROLLUP.genesis.l1, 0)
-    async with running_rpc() as rpc:
         rpc.on_control = lambda request: output(request, genesis)
         result = await rpc.call("superroot_atTimestamp", "0x5")
         assert result["data"]["verified_required_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}

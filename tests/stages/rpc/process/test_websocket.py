@@ -202,16 +202,8 @@ async def test_a_change_of_the_head_is_sent_and_no_other(method: str, changed: d
         }
 
 
-async def test_an_unknown_head_is_no_change(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
-        await client.heads(1)
-        await client.call("ws_subscribe_unsafe_head")
-        for unsafe in (None, 1, 2):
-            await client.heads(unsafe)
-        assert (await client.socket.receive_json())["params"]["result"]["number"] == 2
-
-
 async def test_a_subscription_ends(tmp_path: Path) -> None:
+    """An unknown head is no change; a node that stops says so."""
     async with connected(tmp_path) as client:
         await client.heads(1)
         first, second = [await client.call("ws_subscribe_unsafe_head") for _ in range(2)]
@@ -220,9 +212,13 @@ async def test_a_subscription_ends(tmp_path: Path) -> None:
         assert await client.call("ws_unsubscribe_unsafe_head", first) is True
         assert await client.call("ws_unsubscribe_unsafe_head", first) is False
         assert (await client.call("ws_unsubscribe_unsafe_head"))["code"] == -32602
-        await client.heads(2)
-        assert (await client.socket.receive_json())["params"]["subscription"] == second
+        for unsafe in (None, 1, 2):
+            await client.heads(unsafe)
+        params = (await client.socket.receive_json())["params"]
+        assert (params["subscription"], params["result"]["number"]) == (second, 2)
         assert (await client.call("ws_subscribe_nothing"))["code"] == -32601
+        await client.rpc.stage.close()
+        assert (await client.socket.receive()).type is WSMsgType.CLOSE
 
 
 async def test_every_method_is_served_and_batches_end_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,10 +286,3 @@ async def test_a_client_that_does_not_read_is_disconnected(
         (server,) = client.rpc.stage.streams
         assert isinstance(server, WebSocketRpcServer)
         await client.rpc.until(lambda: not server.sessions)
-
-
-async def test_a_node_that_stops_says_so(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
-        await client.call("ws_subscribe_unsafe_head")
-        await client.rpc.stage.close()
-        assert (await client.socket.receive()).type is WSMsgType.CLOSE

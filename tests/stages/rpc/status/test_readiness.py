@@ -101,13 +101,11 @@ def safe(time: int) -> L2BlockRef:
 
 
 def test_a_fork_to_come() -> None:
+    """The warning ends when batches were derived on the activation block."""
     (result,) = upgrade_warnings(CROSSES, None, TIME - 3 * 86_400 - 7200)
     assert result.code == "BUNDLE-UNCONFIRMED" and "--rollup.lagoon-bundle=FILE" in result.do
     assert result.text.startswith("lagoon activates in 3d2h (2026-12-10T16:00:01Z), and its upgrade bundle ")
     assert load_bundle("lagoon").sha256[:8] in result.text
-
-
-def test_it_ends_when_batches_were_derived_on_the_activation_block() -> None:
     (result,) = upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS - 1), TIME + 9000)
     assert "has activated" in result.text
     assert upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS), TIME + 9000) == []
@@ -179,16 +177,11 @@ def test_an_el_sync_is_one_with_and_without_progress() -> None:
         assert NodeState(derives=True).step((UnreadyReason(process, problem),), None, 0.0) is State.STARTING
 
 
-def test_lag_of_a_derivation_that_is_not_known() -> None:
+def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
+    """[RPC92] Before derivation has kept up once, it counts at once, and so it does after a reset or while unknown."""
     lag = L1Lag()
     for head, derivation in ((None, None), (ref(9), None), (None, reading(5)), (ref(9), reading(None))):
-        assert lag.step(head, derivation, 0.0) is None
-        assert lag.is_over(12, 0.0)
-
-
-def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
-    """[RPC92] Before derivation has kept up once, it counts at once, and so it does after a reset."""
-    lag = L1Lag()
+        assert lag.step(head, derivation, 0.0) is None and lag.is_over(12, 0.0)
     assert lag.step(ref(100), reading(80), 0.0) == 20
     assert lag.is_over(12, 0.0)
     assert lag.step(ref(100), reading(88), 1.0) == 12
@@ -208,15 +201,12 @@ def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
 
 
 def test_what_an_idle_derivation_may_not_read_does_not_count() -> None:
-    """[LOG8] With a supervisor, which provides the L1 blocks one by one."""
+    """[LOG8] With a supervisor, which provides the L1 blocks one by one, and with `verifier.l1-confs`, also on an L1
+    whose head never rests."""
     lag = L1Lag()
     lag.step(ref(100), reading(80, idle=True), 0.0)
     assert lag.step(ref(100), reading(80, idle=True), 2.0) == 0
     assert lag.step(ref(103), reading(80, idle=True), 3.0) == 3
-
-
-def test_confirmations_do_not_count() -> None:
-    """[LOG8] `verifier.l1-confs`, also on an L1 whose head never rests."""
     lag = L1Lag(confs=20)
     for head in range(100, 110):
         assert lag.step(ref(head), reading(head - 20, idle=True), (head - 100) / 10) == 0
@@ -233,9 +223,6 @@ def test_a_sync_without_an_end() -> None:
     assert not slow.step(State.SYNCING, 0.6, 0.5, 600, SLOW_SECONDS + 2)
     assert not slow.step(State.SYNCED, 0.4, 0.5, 600, SLOW_SECONDS + 3)
     assert not slow.step(State.SYNCING, None, 0.5, 600, SLOW_SECONDS + 4), "the speed is not known yet"
-
-
-def test_a_sync_that_reads_l1_before_its_first_batch_is_not_slow() -> None:
     slow = SlowSync()
     for second in range(100):
-        assert not slow.step(State.SYNCING, 0.0, 0.5, 4000 - 12 * (second // 10), float(second))
+        assert not slow.step(State.SYNCING, 0.0, 0.5, 4000 - 12 * (second // 10), float(second)), "it reads L1"
