@@ -102,19 +102,19 @@ async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: R
             ("setRecoverMode", (True,), (None, None), None),
             ("overrideLeader", (), (disabled, None), (-32000, disabled)),
             ("overrideLeader", (), (None, None), None),
+            ("stopSequencer", (), (None, None), to_hex(ZERO_HASH)),
         ):
             rpc.on_control = lambda request, response=response: control.ControlResponse(request.id, *response)  # type: ignore[misc]
             assert await rpc.call(f"admin_{method}", *params) == result
         kinds = (
             control.StopSequencerRequest,
             control.ResetDerivationRequest,
-            control.OverrideLeaderRequest,
-            control.OverrideLeaderRequest,
+            *(control.OverrideLeaderRequest, control.OverrideLeaderRequest, control.StopSequencerRequest),
         )
         first, stop, reset, recover, *override = rpc.control_requests
         assert (first, recover) == (control.StartSequencerRequest(1, L2.hash), control.SetRecoverModeRequest(4, True))
         assert tuple(map(type, (stop, reset, *override))) == kinds
-        assert [request.id for request in rpc.control_requests] == [1, 2, 3, 4, 5, 6]
+        assert [request.id for request in rpc.control_requests] == [1, 2, 3, 4, 5, 6, 7]
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
 
 

@@ -13,13 +13,12 @@ from aiohttp import ClientSession
 
 from rollup_node.node.runtime.runtime import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling import profile
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.rpc.process import pprof_server
-from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
 from rollup_node.stages.rpc.process.stage import PPROF_LIMITS
+from tests.support.rpc.harness import running_listener
 from tests.support.rpc.pprof_decoder import decode
 
 Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
@@ -28,23 +27,19 @@ Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
 @asynccontextmanager
 async def running_server(folder: Path, *names: str, silent: str = "") -> AsyncIterator[Get]:
     """Provide processes of these names that answer, but for the silent one."""
-    listener = Listener(
-        PprofServer(str(folder), lambda: names).handle, "pprof", "127.0.0.1", 0, PPROF_LIMITS, Meter("rpc")
-    )
-    await listener.start()
     settings = ProfilingSettings(is_served=True)
     answering = [ProcessProfiles(settings, folder, name) for name in names if name != silent]
     tasks = [asyncio.create_task(item.serve(), name="profiles") for item in answering]
     await asyncio.sleep(0)
-    async with asyncio.timeout(30), ClientSession() as http:
+    server = PprofServer(str(folder), lambda: names)
+    async with running_listener(server.handle, PPROF_LIMITS) as listener, ClientSession(listener.local_url) as http:
 
         async def get(path: str) -> tuple[int, bytes]:
-            async with http.get(f"http://127.0.0.1:{listener.port}{path}") as response:
+            async with http.get(path) as response:
                 return response.status, await response.read()
 
         yield get
     await cancel_all(tasks)
-    await listener.close()
 
 
 async def test_profiles_of_all_processes(tmp_path: Path) -> None:
@@ -103,7 +98,7 @@ async def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: 
 
 
 async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 0.5)
     async with running_server(tmp_path, "l1", "p2p", silent="p2p") as get:
         result = decode((await get("/debug/pprof/goroutine"))[1])
         assert result.comments == ["no profile of: p2p"]

@@ -13,12 +13,11 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.rpc.process import status_server
-from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status.node_status import NodeStatus
+from tests.support.rpc.harness import running_listener
 from tests.support.rpc.node_statuses import UNKNOWN
 from tests.support.rpc.supernode import CHAINS, running_supernode
 from tests.support.timing.conditions import until
@@ -64,14 +63,9 @@ class Served:
 @asynccontextmanager
 async def running_server(*vhosts: str, statuses: Counter | None = None) -> AsyncIterator[Served]:
     server = StatusServer(statuses or Counter(), vhosts)
-    listener = Listener(server.handle, "status", "127.0.0.1", 0, STATUS_LIMITS, Meter("rpc"))
-    await listener.start()
-    try:
-        async with ClientSession() as http:
-            yield Served(http, server, listener.port)
-    finally:
+    async with running_listener(server.handle, STATUS_LIMITS) as listener, ClientSession() as http:
+        yield Served(http, server, listener.port)
         await server.close()
-        await listener.close()
 
 
 async def test_the_page_loads_nothing_from_elsewhere() -> None:

@@ -13,14 +13,13 @@ import msgspec
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError, web
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.jsonrpc import JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process import websocket
-from rollup_node.stages.rpc.process.listener import Exchange, Listener
+from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.websocket import (
     HEADS,
     MAX_CALLS,
@@ -31,7 +30,7 @@ from rollup_node.stages.rpc.process.websocket import (
     asks_for_websocket,
 )
 from rollup_node.stages.rpc.responses import l2_ref
-from tests.support.rpc.harness import L2, RpcHarness
+from tests.support.rpc.harness import L2, RpcHarness, running_listener
 
 
 class Echo(Session):
@@ -69,14 +68,13 @@ async def echoing() -> AsyncIterator[ClientWebSocketResponse]:
 
     sessions = SessionServer[Echo]()
     Echo.go, Echo.running, Echo.answers, Echo.ends = asyncio.Event(), 0, 0, 0
-    listener = Listener(handle, "echo", "127.0.0.1", 0, Limits(10, 10, 1 << 20), Meter("rpc"))
-    await listener.start()
-    try:
-        async with asyncio.timeout(30), ClientSession() as http, http.ws_connect(listener.local_url) as socket:
-            yield socket
-    finally:
-        await listener.close()
-        assert not sessions.sessions
+    async with (
+        running_listener(handle, Limits(10, 10, 1 << 20)) as listener,
+        ClientSession() as http,
+        http.ws_connect(listener.local_url) as socket,
+    ):
+        yield socket
+    assert not sessions.sessions
 
 
 def call(method: str, number: int) -> dict[str, object]:
