@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.io.profiling import profile
 from rollup_node.stages.io.profiling.profile import (
     AT_STOP,
@@ -21,20 +23,16 @@ A, B = (("f", "a.py", 1),), (("g", "b.py", 2), ("f", "a.py", 1))
 TYPES = (("samples", "count"), ("cpu", "nanoseconds"))
 
 
-def test_equal_stacks_are_summed() -> None:
+def test_equal_stacks_are_summed_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "MAX_STACKS", 3)
     table = StackTable()
     for stack, labels in ((A, ()), (B, ()), (A, ()), (A, (("thread", "x"),))):
         table.add(stack, (1, 10), labels)
-    assert table.samples() == (Sample(A, (2, 20)), Sample(B, (1, 10)), Sample(A, (1, 10), (("thread", "x"),)))
-
-
-def test_the_number_of_stacks_is_bounded(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(profile, "MAX_STACKS", 3)
-    table = StackTable()
-    for line in range(6):
-        table.add((("f", "a.py", line),), (1,))
-    result = table.samples()
-    assert len(result) == 4 and result[-1] == Sample(OTHER, (3,))
+    expected = (Sample(A, (2, 20)), Sample(B, (1, 10)), Sample(A, (1, 10), (("thread", "x"),)))
+    assert table.samples() == expected
+    for line in range(6, 9):
+        table.add((("f", "a.py", line),), (1, 1))
+    assert table.samples() == (*expected, Sample(OTHER, (3, 3)))
 
 
 def test_processes_become_labels() -> None:
