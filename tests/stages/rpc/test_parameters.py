@@ -22,29 +22,6 @@ from rollup_node.stages.rpc.parameters import (
 )
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ([], "missing value for required argument 0"),
-        (None, "missing value for required argument 0"),
-        ([None], "missing value for required argument 0"),
-        (["0x1", 2], "too many arguments, want at most 1"),
-        ({"a": 1}, "non-array args"),
-        ([5], "invalid argument 0: json: cannot unmarshal non-string into Go value of type hexutil.Uint64"),
-        (["latest"], "json: cannot unmarshal hex string without 0x prefix into Go value of type hexutil.Uint64"),
-        (["0x01"], "json: cannot unmarshal hex number with leading zero digits into Go value of type hexutil.Uint64"),
-        (["0x"], 'json: cannot unmarshal hex string "0x" into Go value of type hexutil.Uint64'),
-        (["0xg"], "json: cannot unmarshal invalid hex string into Go value of type hexutil.Uint64"),
-        (["0x1" + 16 * "0"], "json: cannot unmarshal hex number > 64 bits into Go value of type hexutil.Uint64"),
-    ],
-    ids=str,
-)
-def test_params_that_are_refused(params: Any, message: str) -> None:
-    with pytest.raises(JsonRpcError) as error:
-        parse_params(params, (quantity,))
-    assert error.value.code == -32602 and error.value.message.endswith(message)
-
-
 @given(st.integers(0, (1 << 64) - 1))
 def test_quantities(number: int) -> None:
     assert parse_params([hex(number)], (quantity,)) == [number]
@@ -71,27 +48,42 @@ def test_parsers(parser: Parser, value: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parser", "value", "message"),
+    ("parser", "params", "message"),
     [
-        (block_hash, "0x00", "invalid argument 0: hex string has length 2, want 64 for common.Hash"),
-        (block_hash, "", "hex string has length 0, want 64 for common.Hash"),
-        (block_hash, "0x000", "json: cannot unmarshal hex string of odd length into Go value of type common.Hash"),
-        (block_hash, "00" * 32, "cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
-        (block_hash, "0x" + "zz" * 32, "cannot unmarshal invalid hex string into Go value of type common.Hash"),
-        (block_hash, 7, "cannot unmarshal non-string into Go value of type common.Hash"),
-        (boolean, "true", "cannot unmarshal string into Go value of type bool"),
-        (string, 5, "cannot unmarshal number into Go value of type string"),
-        (string, "x" * (MAX_STRING + 976), "a string of 2000 letters, at most 1024"),
-        (ip_address, "localhost", "invalid IP address: localhost"),
-        (ip_address, ["10.0.0.1"], "cannot unmarshal array into Go value of type string"),
-        (subnet, "10.0.0.0/8", "cannot unmarshal string into Go value of type net.IPNet"),
-        (subnet, {"IP": "10.0.0.0"}, "cannot unmarshal null into Go value of type string"),
-        (subnet, {"IP": "10.0.0.0", "Mask": "///"}, "the Mask is not base64"),
-        (subnet, {"IP": "10.0.0.0", "Mask": "/wD/AA=="}, "the Mask of 10.0.0.0 is not that of a network"),
-        (subnet, {"IP": "10.0.0.0", "Mask": "/wA="}, "the Mask of 10.0.0.0 is not that of a network"),
+        (quantity, [], "missing value for required argument 0"),
+        (quantity, None, "missing value for required argument 0"),
+        (quantity, [None], "missing value for required argument 0"),
+        (quantity, ["0x1", 2], "too many arguments, want at most 1"),
+        (quantity, {"a": 1}, "non-array args"),
+        (quantity, [5], "invalid argument 0: json: cannot unmarshal non-string into Go value of type hexutil.Uint64"),
+        (quantity, ["latest"], "cannot unmarshal hex string without 0x prefix into Go value of type hexutil.Uint64"),
+        (
+            quantity,
+            ["0x01"],
+            "cannot unmarshal hex number with leading zero digits into Go value of type hexutil.Uint64",
+        ),
+        (quantity, ["0x"], 'cannot unmarshal hex string "0x" into Go value of type hexutil.Uint64'),
+        (quantity, ["0xg"], "cannot unmarshal invalid hex string into Go value of type hexutil.Uint64"),
+        (quantity, ["0x1" + 16 * "0"], "cannot unmarshal hex number > 64 bits into Go value of type hexutil.Uint64"),
+        (block_hash, ["0x00"], "invalid argument 0: hex string has length 2, want 64 for common.Hash"),
+        (block_hash, [""], "hex string has length 0, want 64 for common.Hash"),
+        (block_hash, ["0x000"], "cannot unmarshal hex string of odd length into Go value of type common.Hash"),
+        (block_hash, ["00" * 32], "cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
+        (block_hash, ["0x" + "zz" * 32], "cannot unmarshal invalid hex string into Go value of type common.Hash"),
+        (block_hash, [7], "cannot unmarshal non-string into Go value of type common.Hash"),
+        (boolean, ["true"], "cannot unmarshal string into Go value of type bool"),
+        (string, [5], "cannot unmarshal number into Go value of type string"),
+        (string, ["x" * (MAX_STRING + 976)], "a string of 2000 letters, at most 1024"),
+        (ip_address, ["localhost"], "invalid IP address: localhost"),
+        (ip_address, [["10.0.0.1"]], "cannot unmarshal array into Go value of type string"),
+        (subnet, ["10.0.0.0/8"], "cannot unmarshal string into Go value of type net.IPNet"),
+        (subnet, [{"IP": "10.0.0.0"}], "cannot unmarshal null into Go value of type string"),
+        (subnet, [{"IP": "10.0.0.0", "Mask": "///"}], "the Mask is not base64"),
+        (subnet, [{"IP": "10.0.0.0", "Mask": "/wD/AA=="}], "the Mask of 10.0.0.0 is not that of a network"),
+        (subnet, [{"IP": "10.0.0.0", "Mask": "/wA="}], "the Mask of 10.0.0.0 is not that of a network"),
     ],
 )
-def test_parsers_refuse_other_values(parser: Parser, value: Any, message: str) -> None:
+def test_params_that_are_refused(parser: Parser, params: Any, message: str) -> None:
     with pytest.raises(JsonRpcError) as error:
-        parse_params([value], (parser,))
+        parse_params(params, (parser,))
     assert error.value.code == -32602 and error.value.message.endswith(message)

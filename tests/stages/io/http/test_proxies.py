@@ -138,10 +138,12 @@ async def test_a_proxy_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-def sending(data: bytes) -> Serve:
+def sending(data: bytes, then_closes: bool = False) -> Serve:
     async def serve(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
+        if then_closes:
+            writer.close()
 
     return serve
 
@@ -162,11 +164,6 @@ async def drip(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(b"H")
         await writer.drain()
         await asyncio.sleep(0.01)
-
-
-async def hang_in_the_handshake(reader: StreamReader, writer: StreamWriter) -> None:
-    writer.write(CONNECTED)
-    await reader.read(-1)
 
 
 async def error_through(serve: Serve, url: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 20.0) -> str:
@@ -200,29 +197,14 @@ THROUGH = "name: cannot connect (through the proxy 127.0.0.1:PORT: "
         (endless, f"its answer has more than {proxies.MAX_HEAD} bytes)"),
         (nothing, "no answer in time)"),
         (drip, "no answer in time)"),
-        (hang_in_the_handshake, "no answer in time)"),
+        (sending(b"", then_closes=True), "it closed the connection)"),
+        (sending(CONNECTED, then_closes=True), ""),
     ],
 )
 async def test_a_tunnel_that_is_none(serve: Serve, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     timeout = 0.3 if "in time" in text else 20.0
     error = await error_through(serve, "https://behind.invalid/", monkeypatch, timeout)
     assert error.startswith(THROUGH + text) and len(error) < 250
-
-
-async def test_a_tunnel_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def close(_: StreamReader, writer: StreamWriter) -> None:
-        writer.close()
-
-    error = await error_through(close, "https://behind.invalid/", monkeypatch)
-    assert error == THROUGH + "it closed the connection)"
-
-    async def close_after(_: StreamReader, writer: StreamWriter) -> None:
-        writer.write(CONNECTED)
-        await writer.drain()
-        writer.close()
-
-    error = await error_through(close_after, "https://behind.invalid/", monkeypatch)
-    assert error.startswith(THROUGH)
 
 
 @pytest.mark.parametrize(
