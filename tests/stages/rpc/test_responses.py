@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from rollup_node.node.setup.networks import find_network
-from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
@@ -16,7 +15,6 @@ from rollup_node.stages.rpc.responses import (
     dependency_set,
     l1_ref,
     l2_ref,
-    output,
     sdm_status,
     sync_status,
 )
@@ -26,13 +24,6 @@ L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 
 SAFE = L2BlockRef(b"\x05" * 32, 19, b"\x06" * 32, 198, BlockId(10, b"\x01" * 32), 1)
 ZERO = "0x" + "00" * 32
 SEPOLIA = find_network("op-sepolia").config
-
-
-def test_references() -> None:
-    """[RPC21]"""
-    assert l1_ref(L1) == {"hash": "0x" + "01" * 32, "number": 10, "parentHash": "0x" + "02" * 32, "timestamp": 100}
-    own = {"hash": "0x" + "03" * 32, "number": 20, "parentHash": "0x" + "04" * 32, "timestamp": 200}
-    assert l2_ref(L2) == {**own, "l1origin": {"hash": "0x" + "01" * 32, "number": 10}, "sequenceNumber": 2}
 
 
 def test_an_unknown_reference_is_zero_and_not_null() -> None:
@@ -66,19 +57,6 @@ def test_current_l1_is_zero_during_a_reset() -> None:
     for head, reset in ((None, 7), (L2, 8)):
         engine = EngineStatus(reset, head, head, head, head, head, False, False)
         assert sync_status(None, engine, DerivationStatus(7, L1, False))["current_l1"]["number"] == 0
-
-
-def test_outputs() -> None:
-    """[RPC31]"""
-    output_response = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
-    assert output(output_response, {"x": 1}) == {
-        "version": ZERO,
-        "outputRoot": "0x" + "0a" * 32,
-        "blockRef": l2_ref(L2),
-        "withdrawalStorageRoot": "0x" + "0c" * 32,
-        "stateRoot": "0x" + "0b" * 32,
-        "syncStatus": {"x": 1},
-    }
 
 
 def test_dependency_sets() -> None:

@@ -5,7 +5,7 @@ import io
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 import orjson
@@ -179,7 +179,5 @@ async def running_listener(
             await listener.close()
 
 
-class RunWithRpc(Protocol):
-    """A running harness."""
-
-    def __call__(self, **options: Any) -> AbstractAsyncContextManager[RpcHarness]: ...
+RunWithRpc = Callable[..., AbstractAsyncContextManager[RpcHarness]]
+"""Runs a harness with options."""

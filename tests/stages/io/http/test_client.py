@@ -124,16 +124,13 @@ async def test_requests_at_a_time_have_a_connection_each() -> None:
 
 @over_both
 def test_a_connection_closed_before_its_answer_has_the_request_sent_again_once() -> None:
+    """And one that is reset not."""
     server = Server(OK, close, OK)
     assert answers(server, 2) == [b"{}", b"{}"]
     assert [number for number, _ in server.requests] == [1, 1, 2]
     server = Server(close, close, OK)
     assert str(error_of(server)) == "name: the connection failed (closed by the server before its answer)"
     assert len(server.requests) == 2
-
-
-@over_both
-def test_a_connection_that_is_reset_has_the_request_not_sent_again() -> None:
     server = Server(reset, OK)
     assert str(error_of(server)) == "name: the connection failed (Connection reset by peer)"
     assert len(server.requests) == 1

@@ -341,9 +341,7 @@ def test_a_gzip_bomb_takes_no_more_memory_than_the_limit() -> None:
 @pytest.mark.parametrize(
     ("data", "encoding", "text"),
     [
-        (b"no gzip", "gzip", "damaged"),
         (gzip.compress(SHORT, mtime=0)[:-9], "gzip", "incomplete"),
-        (b"x", "br", "content encoding 'br'"),
         (b"x", "gzip, gzip", "content encoding"),
     ],
 )

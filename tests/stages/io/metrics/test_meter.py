@@ -19,7 +19,7 @@ from rollup_node.stages.io.metrics.meter import (
 )
 from rollup_node.stages.io.metrics.tables import MetricType
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture, make_rollup
+from tests.support.p2p.blocks import block
 
 ROOT = Path(__file__).parents[4]
 ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "interop", "p2p", "rpc")
@@ -153,7 +153,8 @@ def test_each_metric_is_counted_by_its_process_alone() -> None:
 HASH = bytes(range(1, 33))
 
 
-def test_an_l1_block() -> None:
+def test_blocks() -> None:
+    """A head without a timestamp has neither time nor latency, a payload no origin."""
     meter = Meter("l1")
     show_l1_block(meter, "l1_head", L1BlockRef(HASH, 7, HASH, 1000))
     text = meter.text().decode()
@@ -161,21 +162,13 @@ def test_an_l1_block() -> None:
     assert 'refs_time{layer="l1",type="l1_head"} 1000.0' in text
     assert f'refs_hash{{layer="l1",type="l1_head"}} {float(int.from_bytes(HASH[:8], "little"))!r}' in text
     assert 'refs_latency{layer="l1",type="l1_head"} -' in text
-
-
-def test_a_head_without_a_timestamp_has_neither_time_nor_latency() -> None:
     meter = Meter("engine")
     show_head(meter, "l2_safe", L2BlockRef(HASH, 7, HASH, 0, BlockId(3, HASH), 2))
     text = meter.text().decode()
-    assert 'refs_number{layer="l1_origin",type="l2_safe"} 3.0' in text
-    assert 'refs_seqnr{type="l2_safe"} 2.0' in text
+    assert 'refs_number{layer="l1_origin",type="l2_safe"} 3.0' in text and 'refs_seqnr{type="l2_safe"} 2.0' in text
     assert "refs_time{" not in text and "refs_latency{" not in text
-
-
-def test_a_block_without_its_origin() -> None:
-    chain = ChainFixture(make_rollup())
-    meter, payload = Meter("engine"), chain.payloads[chain.build(1)[1].hash]
-    show_payload(meter, "received_payload", payload)
+    meter = Meter("engine")
+    show_payload(meter, "received_payload", block(timestamp=1002))
     text = meter.text().decode()
     assert 'refs_number{layer="l2",type="received_payload"} 1.0' in text
     assert 'refs_time{layer="l2",type="received_payload"} 1002.0' in text and "l1_origin" not in text

@@ -14,7 +14,7 @@ from aiohttp import ClientSession, web
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.rpc.connections import Limits, Phase
+from rollup_node.stages.rpc.connections import ClientConnection, Limits, Phase
 from rollup_node.stages.rpc.process import listener as listener_module
 from rollup_node.stages.rpc.process.listener import Exchange, Listener, Turns, free_descriptors
 from tests.support.rpc.harness import running_listener
@@ -212,6 +212,20 @@ async def test_bodies_are_bounded_in_all() -> None:
             await asyncio.sleep(0.01)
         reader = await server.connect(GET)
         assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
+
+
+async def test_request_and_response_are_held_until_that_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, finished = list[int](), Listener.finished
+
+    def seen(listener: Listener, connection: ClientConnection) -> None:
+        held.append(listener.held)
+        finished(listener, connection)
+
+    monkeypatch.setattr(Listener, "finished", seen)
+    async with serving() as server:
+        reader = await server.connect(LAST_GET)
+        assert (await ended(reader)).endswith(b"\r\n\r\n0") and server.listener.held == 0
+    assert held == [len(LAST_GET) + 1]
 
 
 async def test_what_keeps_the_event_loop_busy_takes_turns() -> None:

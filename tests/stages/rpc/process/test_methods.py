@@ -23,6 +23,7 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH
+from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import parse_params
@@ -157,7 +158,7 @@ async def test_the_log_level_is_set_for_all_processes(running_rpc: RunWithRpc) -
 
 
 async def test_output_at_block(running_rpc: RunWithRpc) -> None:
-    """[RPC25, RPC31, RPC33, RPC34]"""
+    """[RPC21, RPC25, RPC31, RPC33, RPC34]"""
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
     output_response = control.OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
     async with running_rpc() as rpc:
@@ -165,8 +166,17 @@ async def test_output_at_block(running_rpc: RunWithRpc) -> None:
             output_response, id=request.id, error=None if request.number == 20 else "failed: not found"
         )
         output = await rpc.call("optimism_outputAtBlock", "0x14")
-        assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
-        assert output["syncStatus"]["safe_l2"]["number"] == 20
+        assert output == {
+            "version": to_hex(ZERO_HASH),
+            "outputRoot": "0x" + "0a" * 32,
+            "blockRef": {
+                **{"hash": to_hex(L2.hash), "number": 20, "parentHash": to_hex(L2.parent_hash), "timestamp": 200},
+                **{"l1origin": {"hash": to_hex(L2.l1_origin.hash), "number": 10}, "sequenceNumber": 2},
+            },
+            "withdrawalStorageRoot": "0x" + "0c" * 32,
+            "stateRoot": "0x" + "0b" * 32,
+            "syncStatus": responses.sync_status(None, status, None),
+        }
         assert rpc.control_requests == [control.OutputRequest(1, 20)]
         assert await rpc.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
 

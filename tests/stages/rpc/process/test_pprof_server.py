@@ -42,7 +42,8 @@ async def running_server(folder: Path, *names: str, silent: str = "") -> AsyncIt
     await cancel_all(tasks)
 
 
-async def test_profiles_of_all_processes(tmp_path: Path) -> None:
+async def test_profiles_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is too large says so."""
     async with running_server(tmp_path, "l1", "engine") as get:
         status, body = await get("/debug/pprof/goroutine")
         result = decode(body)
@@ -58,6 +59,10 @@ async def test_profiles_of_all_processes(tmp_path: Path) -> None:
         assert b"process=engine thread=MainThread" in body
         status, body = await get("/debug/pprof/mutex")
         assert status == 200 and decode(body).samples == []
+        monkeypatch.setattr(profile, "MAX_BYTES", 200)
+        result = decode((await get("/debug/pprof/goroutine"))[1])
+        assert result.samples == [] and len(result.comments) == 2
+        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", result.comments[0])
 
 
 async def test_other_paths(tmp_path: Path) -> None:
@@ -86,15 +91,6 @@ async def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) 
                 await asyncio.sleep(0.05)
             assert result[0] == 200 and not tracemalloc.is_tracing(), number
         assert list(tmp_path.iterdir()) == [], "neither request nor answers stay"
-
-
-async def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "MAX_BYTES", 200)
-    async with running_server(tmp_path, "l1") as get:
-        status, body = await get("/debug/pprof/goroutine")
-        result = decode(body)
-        assert status == 200 and result.samples == [] and len(result.comments) == 1
-        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", result.comments[0])
 
 
 async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,9 @@ async def test_a_call_that_waits_delays_no_other() -> None:
         await socket.send_json(call("wait", 1))
         await socket.send_bytes(b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": 2}')
         assert (await socket.receive_json())["result"] == 2
+        for text, code in (("{", -32700), ("[]", -32600)):
+            await socket.send_str(text)
+            assert (await socket.receive_json())["error"]["code"] == code, "no call"
         Echo.go.set()
         assert (await socket.receive_json())["result"] == 1
         assert Echo.answers == 2
@@ -113,13 +116,6 @@ async def test_only_so_many_calls_are_under_way_and_none_is_left() -> None:
         await socket.close()
         await until_running(0)
     assert (Echo.answers, Echo.ends) == (0, 1)
-
-
-@pytest.mark.parametrize("text", ["{", "[]"])
-async def test_what_is_no_call_is_answered_with_an_error(text: str) -> None:
-    async with echoing() as socket:
-        await socket.send_str(text)
-        assert (await socket.receive_json())["error"]["code"] in (-32700, -32600)
 
 
 async def test_a_bug_and_a_long_message_end_the_connection(capfd: pytest.CaptureFixture[str]) -> None:
