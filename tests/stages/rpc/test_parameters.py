@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import (
     MAX_STRING,
     Parser,
     block_hash,
     block_id,
+    block_reference,
     boolean,
     ip_address,
     parse_params,
@@ -34,6 +35,7 @@ def test_quantities(number: int) -> None:
         (block_hash, "0x" + "0A" * 32, b"\x0a" * 32),
         (boolean, True, True),
         (block_id, {}, BlockId(0, bytes(32))),
+        (block_reference, {}, L1BlockRef(bytes(32), 0, bytes(32), 0)),
         (string, "abc", "abc"),
         (ip_address, "10.0.0.1", "10.0.0.1"),
         (ip_address, "2001:DB8::1", "2001:db8::1"),
