@@ -51,21 +51,17 @@ def test_bodies_that_are_neither_request_nor_batch() -> None:
 
 
 def test_batches_are_limited() -> None:
-    """[RPC7]"""
+    """[RPC7] Values before they are parsed."""
+    for data in (b"[" + b"[]," * MAX_VALUES + b"1]", b'{"a":' * MAX_VALUES, b"[" * (MAX_VALUES + 1)):
+        with pytest.raises(JsonRpcError) as error:
+            parse_body(data)
+        assert error.value.code == -32600 and str(MAX_VALUES) in error.value.message
     assert len(parse_body(b"[" + b",".join([call(id=7, method="a")] * MAX_BATCH) + b"]").items) == MAX_BATCH
     body = parse_body(b"[1," + b",".join([call(id=7, method="a")] * MAX_BATCH) + b"]")
     (item,) = body.items
     assert body.is_batch and isinstance(item, dict)
     text = f"batch too large: {MAX_BATCH + 1} requests, at most {MAX_BATCH}"
     assert (item["id"], item["error"]) == (7, {"code": -32600, "message": text})
-
-
-def test_values_are_limited_before_they_are_parsed() -> None:
-    """[RPC7]"""
-    for data in (b"[" + b"[]," * MAX_VALUES + b"1]", b'{"a":' * MAX_VALUES, b"[" * (MAX_VALUES + 1)):
-        with pytest.raises(JsonRpcError) as error:
-            parse_body(data)
-        assert error.value.code == -32600 and str(MAX_VALUES) in error.value.message
 
 
 def test_a_success_has_no_member_error_and_an_error_no_result() -> None:
@@ -76,9 +72,5 @@ def test_a_success_has_no_member_error_and_an_error_no_result() -> None:
     error = {"code": 3, "message": "reverted", "data": "0x01"}
     response = {"jsonrpc": "2.0", "id": None, "error": error}
     assert error_response(None, JsonRpcError(3, "reverted", "0x01")) == response
-    assert error_response(1, JsonRpcError(-32000, "x"))["error"] == {"code": -32000, "message": "x"}
-
-
-def test_a_long_method_name_is_cut_off() -> None:
-    error = method_not_found("m" * 1000)
-    assert (error.code, error.message) == (-32601, f"the method {'m' * 200} does not exist/is not available")
+    text = f"the method {'m' * 200} does not exist/is not available"
+    assert error_response(1, method_not_found("m" * 1000))["error"] == {"code": -32601, "message": text}

@@ -38,22 +38,14 @@ def test_an_unknown_reference_is_zero_and_not_null() -> None:
 
 
 def test_a_complete_status() -> None:
-    """[RPC36 to RPC39]"""
+    """[RPC36 to RPC40, FSR1] `current_l1` is that of a follow source, and zero during a reset."""
     engine = EngineStatus(7, L2, SAFE, SAFE, SAFE, SAFE, False, False)
     status = sync_status(L1Heads(L1, None, L1), engine, DerivationStatus(7, L1, False))
     assert status["current_l1"] == status["head_l1"] == status["current_l1_finalized"] == l1_ref(L1)
     assert status["unsafe_l2"] == status["cross_unsafe_l2"] == l2_ref(L2)
     assert status["safe_l2"] == status["local_safe_l2"] == status["pending_safe_l2"] == l2_ref(SAFE)
-
-
-def test_current_l1_is_that_of_a_follow_source() -> None:
-    """[FSR1] Local safe and safe head may differ then."""
     status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False, current_l1=L1), None)
     assert (status["current_l1"], status["local_safe_l2"], status["safe_l2"]) == (l1_ref(L1), l2_ref(L2), l2_ref(SAFE))
-
-
-def test_current_l1_is_zero_during_a_reset() -> None:
-    """[RPC40]"""
     for head, reset in ((None, 7), (L2, 8)):
         engine = EngineStatus(reset, head, head, head, head, head, False, False)
         assert sync_status(None, engine, DerivationStatus(7, L1, False))["current_l1"]["number"] == 0

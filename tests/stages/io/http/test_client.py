@@ -85,6 +85,11 @@ def test_what_a_request_says() -> None:
     server = Server(OK, OK, OK)
     tokens = iter(["one", "one", "two"])
     answers(server, 3, headers=lambda: {"Authorization": next(tokens), "user-agent": "x"})
+    other = Server(OK)
+    answers(other, 1, host="::1", user="me:p%40ss@")
+    request = other.requests[0][1]
+    assert b"\r\nHost: [::1]:" in request
+    assert b"\r\nAuthorization: Basic " + base64.b64encode(b"me:p@ss") + b"\r\n" in request
     host, *lines = server.requests[0][1].split(b"\r\n")[1:]
     assert re.fullmatch(rb"Host: 127\.0\.0\.1:\d+", host)
     assert server.requests[0][1].startswith(b"POST /a%20b?c=d HTTP/1.1\r\n")
@@ -102,15 +107,6 @@ def test_what_a_request_says() -> None:
     with pytest.raises(EndpointError, match="a header of the request has a line break"):
         answers(server, 1, headers=lambda: {"X": "a\r\nHost: other"})
     assert len(server.requests) == 3
-
-
-@over_both
-def test_an_address_of_version_6_and_credentials_in_the_url() -> None:
-    server = Server(OK)
-    answers(server, 1, host="::1", user="me:p%40ss@")
-    request = server.requests[0][1]
-    assert b"\r\nHost: [::1]:" in request
-    assert b"\r\nAuthorization: Basic " + base64.b64encode(b"me:p@ss") + b"\r\n" in request
 
 
 @over_both

@@ -17,7 +17,6 @@ from rollup_node.stages.io.http import connection
 from rollup_node.stages.io.http.connection import (
     AFTER_THE_END,
     MAX_FRAMING,
-    MAX_MEMBERS,
     BodyEncodingError,
     BodyTooLargeError,
     HttpConnection,
@@ -312,6 +311,7 @@ def test_bodies_arrive_whole(encoding: str | None) -> None:
 def test_a_body_of_several_members(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD29] What follows the last one is ignored."""
     monkeypatch.setattr(connection, "PIECE", piece)
+    monkeypatch.setattr(connection, "MAX_MEMBERS", 20)
     data = b"".join(gzip.compress(part, mtime=0) for part in (SHORT, b"", SHORT[::-1]))
     for rest in (b"", b"\0" * 9, b"x"):
         assert body_of(data + rest, "gzip", 1000) == SHORT + SHORT[::-1]
@@ -319,11 +319,8 @@ def test_a_body_of_several_members(piece: int, monkeypatch: pytest.MonkeyPatch) 
         body_of(data, "gzip", 999)
     with pytest.raises(BodyEncodingError, match="incomplete"):
         body_of(data[:-1], "gzip", 1000)
-
-
-def test_members_are_counted() -> None:
-    with pytest.raises(BodyEncodingError, match="more than 10000 members"):
-        body_of(gzip.compress(b"", mtime=0) * (MAX_MEMBERS + 1), "gzip", 1000)
+    with pytest.raises(BodyEncodingError, match="more than 20 members"):
+        body_of(gzip.compress(b"", mtime=0) * 21, "gzip", 1000)
 
 
 def test_a_gzip_bomb_takes_no_more_memory_than_the_limit() -> None:

@@ -140,21 +140,16 @@ def test_a_server_that_closes_within_the_handshake_or_stalls() -> None:
         assert str(error) == f"name: cannot connect ({text})" and not isinstance(error, NoAnswerError)
 
 
-def test_records_that_are_damaged_after_the_handshake() -> None:
-    """As by a middlebox; the text is OpenSSL's."""
+def test_errors_after_the_handshake() -> None:
+    """Records that are damaged, as by a middlebox: the text is OpenSSL's. With TLS 1.3 a server that refuses the
+    client's certificate says so then."""
 
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.readuntil(b"{}")
         writer.transport._ssl_protocol._transport.write(b"no TLS record at all")  # type: ignore[attr-defined]
         await reader.read()
 
-    error = error_of(serve, server_context(certificate("server", AUTHORITY)))
-    assert str(error).startswith("name: the connection failed (TLS: ")
-
-
-def test_a_certificate_of_the_client_that_the_server_refuses() -> None:
-    """With TLS 1.3 the server says so after the handshake."""
     context = server_context(certificate("server", AUTHORITY))
+    assert str(error_of(serve, context)).startswith("name: the connection failed (TLS: ")
     context.verify_mode = ssl.CERT_REQUIRED
-    error = error_of(answer, context)
-    assert re.search(r"^name: .*(TLS: |closed|reset)", str(error))
+    assert re.search(r"^name: .*(TLS: |closed|reset)", str(error_of(answer, context)))

@@ -77,6 +77,7 @@ def test_sources_that_fail_alike_share_their_lines(several: Several) -> None:
 
 
 def test_a_source_that_fails_by_another_cause_leaves_its_condition(several: Several) -> None:
+    """[FSR12] Of reasons of one code one does not suppress the first line of another."""
     several.conditions.report("head", Code.L1_UNREACHABLE, "away")
     several.conditions.report("head", Code.L1_THROTTLED, "busy")
     several.conditions.end("head", "recovered")
@@ -85,18 +86,12 @@ def test_a_source_that_fails_by_another_cause_leaves_its_condition(several: Seve
         "warn part: busy code=L1-THROTTLED",
         "info part: recovered code=L1-THROTTLED waited=0s tried=1",
     ]
-
-
-def test_reasons_of_one_code_are_conditions_of_their_own(several: Several) -> None:
-    """[FSR12] One does not suppress the first line of another."""
     for reason in ("future", "head order", "future", "head order"):
         several.conditions.report("source", Code.FOLLOW_SOURCE, "refused", reason=reason)
         several.now += 1
     several.conditions.end("source", "recovered")
-    assert several.lines() == [
-        "warn part: refused code=FOLLOW-SOURCE reason=future",
-        "warn part: refused code=FOLLOW-SOURCE reason=head order",
-    ]
+    refused = "warn part: refused code=FOLLOW-SOURCE reason="
+    assert several.lines() == [f"{refused}future", f"{refused}head order"]
 
 
 def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) -> None:

@@ -106,20 +106,16 @@ def test_from_zero(role: str) -> None:
     }
 
 
-def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
+def test_types_are_those_of_op_node() -> None:
+    """A counter without `_total` in its name is one, and a histogram of what may be negative has a sum."""
     meter = Meter("p2p")
     meter.expose("p2p")
     text = meter.text().decode()
     assert "# TYPE op_node_default_p2p_accepts counter\n" in text
     assert 'op_node_default_p2p_accepts{allow="true"} 0.0\n' in text
     assert "# TYPE op_node_default_p2p_bandwidth_bytes_total gauge\n" in text
-
-
-def test_a_histogram_of_values_that_may_be_negative_has_a_sum() -> None:
-    """op-node has it, and the mean is made of it."""
-    meter = Meter("engine")
-    meter.observe("sequencer_building_diff_seconds", -1.5)
-    meter.observe("sequencer_building_diff_seconds", 0.25)
+    for value in (-1.5, 0.25):
+        meter.observe("sequencer_building_diff_seconds", value)
     meter.observe("sequencer_sealing_seconds", 0.5)
     result = series(meter)
     assert result["op_node_default_sequencer_building_diff_seconds_sum", ()] == -1.25

@@ -90,6 +90,7 @@ WRITTEN = Profile("cpu", (("samples", "count"),), (Sample((("f", "a.py", 1),), (
 
 
 def test_a_request_and_its_answers(tmp_path: Path) -> None:
+    """Unreadable files count as absent."""
     files = ProfileFiles(tmp_path)
     assert files.requested_at() == 0 and files.read_request() is None
     files.request(ProfileRequest(7, "heap", 1.5))
@@ -101,10 +102,6 @@ def test_a_request_and_its_answers(tmp_path: Path) -> None:
     files.request(ProfileRequest(8, "heap", 1.5))
     assert files.read_answer(7, "l1") is None, "old answers are removed"
     assert files.read_answer(AT_STOP, "l1") == WRITTEN
-
-
-def test_unreadable_files_count_as_absent(tmp_path: Path) -> None:
-    files = ProfileFiles(tmp_path)
     (tmp_path / "request.profile").write_bytes(b"\x93\x01")
     (tmp_path / "7.l1.profile").write_bytes(b"nonsense")
     (tmp_path / "7.p2p.profile").mkdir()
