@@ -24,8 +24,13 @@ from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 
 
-async def test_paths_methods_and_content_types(running_rpc: RunWithRpc) -> None:
-    """[RPC2, RPC3, RPC4, RPC6]"""
+async def test_paths_methods_content_types_and_bodies(running_rpc: RunWithRpc) -> None:
+    """[RPC2, RPC3, RPC4, RPC6] Bodies are limited with and without Content-Length."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield b" " * (1024 * 1024)
+
     async with running_rpc() as rpc:
         assert await rpc.get("/") == (200, b"")
         assert await rpc.get("/healthz") == (200, b'{"version":"v1.2.3-dev"}\n')
@@ -38,16 +43,6 @@ async def test_paths_methods_and_content_types(running_rpc: RunWithRpc) -> None:
         assert (await rpc.post(b"{}", **{"Content-Type": "text/plain"}))[0] == 415
         for kind in ("application/json-rpc", "application/jsonrequest", "application/json; charset=utf-8"):
             assert (await rpc.post(b"{}", **{"Content-Type": kind}))[0] == 200
-
-
-async def test_bodies_are_limited_with_and_without_content_length(running_rpc: RunWithRpc) -> None:
-    """[RPC6]"""
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(6):
-            yield b" " * (1024 * 1024)
-
-    async with running_rpc() as rpc:
         assert (await rpc.post(io.BytesIO(b" " * (5 * 1024 * 1024 + 1))))[0] == 413
         assert (await rpc.post(chunks()))[0] == 413
         reader, writer = await asyncio.open_connection("127.0.0.1", rpc.stage.rpc.port)
