@@ -36,10 +36,7 @@ def test_the_reason_of_a_broken_connection() -> None:
     refused.verify_message = "self-signed certificate"
     assert why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
     assert why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
-
-
-def test_a_server_without_tls_is_named() -> None:
-    """Whatever OpenSSL calls the bytes that are no TLS record."""
+    # Whatever OpenSSL calls the bytes that are no TLS record.
     for reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         error = ssl.SSLError(1, f"[SSL: {reason}] text (_ssl.c:1)")
         error.reason = reason

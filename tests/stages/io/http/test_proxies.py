@@ -58,6 +58,7 @@ HTTP, HTTPS = "http://p:1", "http://s:2"
 )
 def test_which_proxy_the_environment_names(url: str, environ: dict[str, str], proxy: str | None) -> None:
     assert proxy_of(URL(url), environ) == (None if proxy is None else URL(proxy))
+    assert (proxy_name(URL("http://user:secret@p:1/path")), proxy_name(URL())) == ("p:1", "no URL of HTTP")
 
 
 DIRECT = {
@@ -82,11 +83,6 @@ def test_which_hosts_are_asked_without_a_proxy(name: str) -> None:
             for host in hosts:
                 environ = {"HTTP_PROXY": HTTP, name: exceptions}
                 assert proxy_of(URL(f"http://{host}"), environ) == expected, (host, exceptions)
-
-
-def test_a_proxy_is_shown_without_its_login() -> None:
-    assert proxy_name(URL("http://user:secret@p:1/path")) == "p:1"
-    assert proxy_name(URL()) == "no URL of HTTP"
 
 
 async def ask_behind(url: URL, timeout: float = 20.0) -> bytes:

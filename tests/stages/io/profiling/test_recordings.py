@@ -110,6 +110,14 @@ def test_tasks_and_threads() -> None:
         thread = threading.Thread(target=wait_for_the_end, name="waiting")
         thread.start()
         begun.wait(10)
+        for kind in KINDS:
+            recording = new_recording(kind)
+            recording.begin()
+            profile = ended(recording)
+            assert profile.kind == kind
+            assert kind != "mutex" or (profile.samples, profile.comments) == ((), (NO_MUTEXES,))
+        with pytest.raises(ValueError, match="no such profile: trace"):
+            new_recording("trace")
         task = asyncio.create_task(waits_for_nothing(), name="idle task")
         waits = new_recording("block")
         waits.begin()
@@ -131,17 +139,6 @@ def test_tasks_and_threads() -> None:
         assert not any(dict(sample.labels)["task"] == "block profile" for sample in blocked.samples)
 
     asyncio.run(scenario())
-
-
-async def test_every_kind_is_known() -> None:
-    for kind in KINDS:
-        recording = new_recording(kind)
-        recording.begin()
-        profile = ended(recording)
-        assert profile.kind == kind
-        assert kind != "mutex" or (profile.samples, profile.comments) == ((), (NO_MUTEXES,))
-    with pytest.raises(ValueError, match="no such profile: trace"):
-        new_recording("trace")
 
 
 def test_the_whole_stack_of_a_task_that_waits() -> None:

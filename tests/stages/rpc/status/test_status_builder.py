@@ -158,13 +158,16 @@ def test_endpoints_and_requests_for_each_l1_block() -> None:
     assert [state[0].state for state in states if state] == ["throttled", "ok"]
 
 
-def test_queues() -> None:
+def test_queues_and_the_sequencing_window() -> None:
     """[RPC94] Those of processes that do not publish one are unknown."""
     listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
     queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
     status = StatusBuilder(config()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
     assert [process.queue for process in status.processes or ()] == [3, None, 0]
     assert status.compute_tasks == 7
+    builder = StatusBuilder(config())
+    used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
+    assert [(item.used_blocks, item.left_blocks) for item in used if item] == [(0, 20), (15, 5), (45, 0)]
 
 
 def test_drops_by_reason() -> None:
@@ -195,12 +198,6 @@ def test_the_proof_of_l1() -> None:
     late = NOTHING._replace(l1_proof=L1Proof(1200, 14_400, 1120, 13_440, 3, 505, 512, True, is_finality_late=True))
     status = builder.build(late, 0.0, 14_414.5)
     assert status.l1.proof is not None and status.l1.proof.finality_late and not status.warnings
-
-
-def test_the_sequencing_window() -> None:
-    builder = StatusBuilder(config())
-    used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
-    assert [(item.used_blocks, item.left_blocks) for item in used if item] == [(0, 20), (15, 5), (45, 0)]
 
 
 def test_a_problem_is_as_old_as_its_first_status() -> None:
