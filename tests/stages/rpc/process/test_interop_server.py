@@ -308,7 +308,8 @@ async def test_a_supervisor_manages_the_node_by_websocket(supervisor: Supervisor
     result = await supervisor.call(socket, "updateFinalized", {"hash": "0x" + "99" * 32})
     assert result["error"]["code"] == -32000
     assert (await supervisor.call(socket, "unsubscribe", subscription))["result"] is True
-    assert (await supervisor.call(socket, "unsubscribe", subscription))["error"]["code"] == -32000
+    for name in (subscription, ""):
+        assert (await supervisor.call(socket, "unsubscribe", name))["error"]["code"] == -32000
     await socket.send_str("nonsense")
     assert (await socket.receive_json())["error"]["code"] == -32700
     await socket.send_json([{"jsonrpc": "2.0", "id": 7, "method": "interop_chainID"}, 5])
