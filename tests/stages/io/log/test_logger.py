@@ -39,12 +39,6 @@ def test_a_crash_keeps_its_traceback(lines: list[Record]) -> None:
     assert "ValueError: boom" in lines[0].traceback
 
 
-def test_an_unconfigured_process_writes_warnings_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    get_logger("tool").info("quiet")
-    get_logger("tool").warn("careful", why="heat")
-    assert capsys.readouterr().err == "warn tool: careful why=heat\n"
-
-
 LEVELS = {
     Level.SILENT: ("silent", "0"),
     Level.ERROR: ("error", "eror", "crit", "1"),
@@ -61,7 +55,12 @@ def test_levels_have_names_numbers_and_aliases() -> None:
     } == LEVELS
 
 
-def test_an_unknown_level_is_refused() -> None:
+def test_an_unknown_level_is_refused_and_an_unconfigured_process_warns_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    get_logger("tool").info("quiet")
+    get_logger("tool").warn("careful", why="heat")
+    assert capsys.readouterr().err == "warn tool: careful why=heat\n"
     with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
         parse_level("loud")
 

@@ -83,8 +83,9 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
     )
     assert watched.lines(warned, seconds=5) == []
     far = msgspec.structs.replace(warned, warnings=[msgspec.structs.replace(warned.warnings[0], due=40 * 86_400)])
-    watched.now += 86_400
-    assert watched.lines(far, seconds=5) == [], "39 days are left"
+    for left in (39, 38):
+        watched.now += 86_400
+        assert watched.lines(far, seconds=5) == [], f"{left} days are left"
     for _ in range(2):
         watched.now += 86_400
         (line,) = watched.lines(warned, seconds=5)
@@ -209,15 +210,12 @@ def shown(meter: Meter) -> dict[str, float]:
     return dict(zip(names, (sample.value for sample in samples), strict=True))
 
 
-def test_states_are_those_of_the_table() -> None:
-    assert {state.value for state in node_status.State} == set(STATES)
-
-
 def test_a_syncing_node_and_one_of_which_nothing_is_known() -> None:
     meter = Meter("rpc")
     meter.expose("rpc")
     metrics = StatusMetrics(cast(StatusSource, None), meter)
     nothing = StatusBuilder(RpcConfig("v1", ROLLUP)).build(Snapshot(), 0.0, 1000.0)
+    assert {state.value for state in node_status.State} == set(STATES)
     metrics.show(nothing)
     result = shown(meter)
     unknown = {name for name, value in result.items() if math.isnan(value)}

@@ -93,7 +93,7 @@ async def test_after_a_start_what_was_verified_is_there_before_any_head(tmp_path
 
 
 async def test_super_roots(tmp_path: Path) -> None:
-    """[LB7, LB10, RPC41 to RPC44]"""
+    """[LB7, LB10, RPC41 to RPC44] With op-supernode's texts where they cannot be told."""
     async with running_supernode(tmp_path) as supernode:
         timestamp = GENESIS_TIME + 11
         result = await supernode.call("superroot_atTimestamp", hex(timestamp))
@@ -104,12 +104,7 @@ async def test_super_roots(tmp_path: Path) -> None:
         for after, chains in ((2, ["902"]), (4, [])):
             later = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 2 * SAFE + after))
             assert "data" not in later and list(later["optimistic_at_timestamp"]) == chains
-
-
-async def test_super_roots_that_cannot_be_told(tmp_path: Path) -> None:
-    """[LB7] with op-supernode's texts."""
-    branch = "build optimistic branch at {0}: failed to get optimistic"
-    async with running_supernode(tmp_path) as supernode:
+        branch = "build optimistic branch at {0}: failed to get optimistic"
         early = GENESIS_TIME - 1
         text = f"{branch} block at timestamp {{0}} for chain ID 901: failed to convert timestamp to block number: "
         text = f"{text}did not reach genesis time ({GENESIS_TIME}) yet".format(early)

@@ -245,12 +245,6 @@ async def test_who_may_connect(tmp_path: Path) -> None:
         assert not isinstance(answer, dict) or "unauthorized" not in answer["message"]
 
 
-async def test_without_the_option_nobody_may(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), RpcHarness(tmp_path).running() as rpc:
-        with pytest.raises(WSServerHandshakeError):
-            await rpc.http.ws_connect(rpc.url)
-
-
 async def test_connections_and_subscriptions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "MAX_SESSIONS", 1)
     async with connected(tmp_path) as client:
