@@ -68,35 +68,25 @@ class _Group:
 
     They work for a later request of their client, for its first one, or wait for their client."""
 
-    __slots__ = ("first", "held", "later", "waiting")
+    __slots__ = ("held", "kinds")
 
     def __init__(self) -> None:
-        self.later: dict[ClientConnection, None] = {}
-        self.first: dict[ClientConnection, None] = {}
-        self.waiting: dict[ClientConnection, None] = {}
+        self.kinds: tuple[dict[ClientConnection, None], ...] = ({}, {}, {})
         self.held = 0
 
     def __len__(self) -> int:
-        return len(self.later) + len(self.first) + len(self.waiting)
+        return sum(map(len, self.kinds))
 
     def __iter__(self) -> Iterator[ClientConnection]:
-        return chain(self.later, self.first, self.waiting)
-
-    @property
-    def most(self) -> dict[ClientConnection, None]:
-        """Those of the kind of which there are most."""
-        return max((self.later, self.first, self.waiting), key=len)
+        return chain(*self.kinds)
 
     def add(self, connection: ClientConnection) -> None:
-        if connection.phase is not Phase.RESPONSE:
-            self.waiting[connection] = None
-        elif connection.served:
-            self.later[connection] = None
-        else:
-            self.first[connection] = None
+        later, first, waiting = self.kinds
+        kind = waiting if connection.phase is not Phase.RESPONSE else later if connection.served else first
+        kind[connection] = None
 
     def remove(self, connection: ClientConnection) -> None:
-        for kind in (self.later, self.first, self.waiting):
+        for kind in self.kinds:
             kind.pop(connection, None)
 
 
@@ -158,7 +148,8 @@ class ConnectionTable:
             crowd = max(self._groups.values(), key=len)
         if len(crowd) == 1:
             return min(self._open - {newcomer}, key=lambda item: (item.phase is Phase.RESPONSE, item.since))
-        return next(item for item in chain(crowd.most, crowd) if item is not newcomer)
+        most = max(crowd.kinds, key=len)
+        return next(item for item in chain(most, crowd) if item is not newcomer)
 
     def heaviest(self) -> ClientConnection | None:
         """Return the connection to close for the bytes held: the one with most, of the address with most."""

@@ -109,10 +109,7 @@ def superroot(
     denied = {} if verified is None else verified.denied
     optimistic = {chain: _optimistic(outputs[chain], denied.get(chain)) for chain in chains if chain in outputs}
     result = {
-        "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
-        "safe_timestamp": status["safe_l2"]["timestamp"],
-        "local_safe_timestamp": status["local_safe_l2"]["timestamp"],
-        "finalized_timestamp": status["finalized_l2"]["timestamp"],
+        **_progress(status),
         "optimistic_at_timestamp": {str(chain): output for chain, output in optimistic.items()},
         "chain_ids": [str(chain) for chain in chains],
     }
@@ -151,10 +148,17 @@ def supernode_sync_status(statuses: Mapping[int, dict[str, Any]], slowest: dict[
     return {
         "chains": {str(chain_id): status for chain_id, status in statuses.items()},
         "chain_ids": [str(chain_id) for chain_id in statuses],
-        "current_l1": {name: slowest["current_l1"][name] for name in ("hash", "number")},
-        "safe_timestamp": slowest["safe_l2"]["timestamp"],
-        "local_safe_timestamp": slowest["local_safe_l2"]["timestamp"],
-        "finalized_timestamp": slowest["finalized_l2"]["timestamp"],
+        **_progress(slowest),
+    }
+
+
+def _progress(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the L1 block and the times of the heads in a sync status."""
+    return {
+        "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
+        "safe_timestamp": status["safe_l2"]["timestamp"],
+        "local_safe_timestamp": status["local_safe_l2"]["timestamp"],
+        "finalized_timestamp": status["finalized_l2"]["timestamp"],
     }
 
 

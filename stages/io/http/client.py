@@ -39,9 +39,8 @@ from rollup_node.stages.io.http.proxies import NOT_HTTP, ProxyError, Tunnel, bas
 HAPPY_EYEBALLS_DELAY = 0.25
 """Seconds until the next address of a host is tried as well (RFC 8305)."""
 MAX_REDIRECTS = 10
-_REDIRECTS_OF_GET = frozenset({301, 302, 303, 307, 308})
-_REDIRECTS_OF_POST = frozenset({307, 308})
-"""The others would have the request sent again without its body."""
+_REDIRECTS = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
+"""Statuses that are followed; the others would have a POST sent again without its body."""
 PROXY_LOGIN = 407
 """The status by which a proxy asks for a login."""
 P = TypeVar("P", bound=asyncio.Protocol)
@@ -89,7 +88,8 @@ class HttpClient:
     ) -> None:
         self.name, self._direct = name, direct
         self._url = parsed_url(url) or URL()
-        self._headers, self._tls = headers, tls
+        self._headers: Headers = headers or dict
+        self._tls: Callable[[], ssl.SSLContext | None] = tls or (lambda: None)
         self._credentials = Credentials(self._url)
         self._server = _Server(self._url, name, direct)
         self._other_server: _Server | None = None
@@ -98,15 +98,12 @@ class HttpClient:
 
     async def post(self, body: bytes, timeout: float, max_answer: int) -> HttpAnswer:
         """Return the answer of any status to JSON sent to the URL. Raises EndpointError, AnswerTooLargeError."""
-        own = self._headers() if self._headers is not None else {}
+        own = self._headers()
         if own != self._used_headers:
             self._post_head = _post_head(self._url, own, self.name)
             self._used_headers = dict(own)
-        request = self._request("POST", self._url, body, timeout, max_answer, None)
-        answer = await self._server.exchange(b"%b%d\r\n\r\n" % (self._post_head, len(body)), request)
-        if answer.status in _REDIRECTS_OF_POST:
-            answer = await self._followed(request, answer, {})
-        return self._masked(answer, own)
+        head = b"%b%d\r\n\r\n" % (self._post_head, len(body))
+        return await self._exchange(head, self._request("POST", self._url, body, timeout, max_answer), own, {})
 
     def below(self, path: str, query: Iterable[tuple[str, str]] = ()) -> URL:
         """Return a URL of the server: a hosted one may have its key in the path or the query of ours."""
@@ -119,20 +116,22 @@ class HttpClient:
         """Return the answer of any status for a URL of the server. Raises EndpointError, AnswerTooLargeError.
 
         With `take`, the body of a success is handed over piece by piece, as it was sent."""
-        own = self._headers() if self._headers is not None else {}
+        own = self._headers()
         request = self._request("GET", url, b"", timeout, max_answer, take)
-        answer = await self._server.exchange(_get_head(url, self.name, own, headers), request)
-        if answer.status in _REDIRECTS_OF_GET:
+        return await self._exchange(_get_head(url, self.name, own, headers), request, own, headers)
+
+    async def _exchange(
+        self, head: bytes, request: _Request, own: Mapping[str, str], headers: Mapping[str, str]
+    ) -> HttpAnswer:
+        """Return the answer to a request with our own headers, behind redirects, without our credentials."""
+        answer = await self._server.exchange(head, request)
+        if answer.status in _REDIRECTS[request.method]:
             answer = await self._followed(request, answer, headers)
-        return self._masked(answer, own)
+        return answer._replace(body=self._credentials.masked(answer.body, own, answer.status))
 
     def masked(self, text: str) -> str:
         """Return what is to be shown of an answer without our credentials."""
-        own = self._headers() if self._headers is not None else {}
-        return self._credentials.masked(text.encode(), own).decode()
-
-    def _masked(self, answer: HttpAnswer, own: Mapping[str, str]) -> HttpAnswer:
-        return answer._replace(body=self._credentials.masked(answer.body, own, answer.status))
+        return self._credentials.masked(text.encode(), self._headers()).decode()
 
     async def close(self) -> None:
         """Close the connections, and requests in flight fail; another request opens new ones."""
@@ -143,24 +142,22 @@ class HttpClient:
         await asyncio.sleep(0)
 
     def _request(
-        self, method: str, url: URL, body: bytes, timeout: float, max_answer: int, take: Take | None
+        self, method: str, url: URL, body: bytes, timeout: float, max_answer: int, take: Take | None = None
     ) -> _Request:
         deadline = asyncio.get_running_loop().time() + timeout
-        tls = self._tls() if self._tls is not None else None
-        return _Request(method, url, body, timeout, deadline, max_answer, take, tls)
+        return _Request(method, url, body, timeout, deadline, max_answer, take, self._tls())
 
     async def _followed(self, request: _Request, answer: HttpAnswer, headers: Mapping[str, str]) -> HttpAnswer:
         """Return the answer behind a redirect; another host gets neither our headers nor the URL's login [LHD28]."""
-        statuses = _REDIRECTS_OF_GET if request.method == "GET" else _REDIRECTS_OF_POST
         is_trusted = True
         for followed in range(MAX_REDIRECTS + 1):
             location = answer.headers.get("location")
-            if answer.status not in statuses or not location:
+            if answer.status not in _REDIRECTS[request.method] or not location:
                 return answer
             if followed == MAX_REDIRECTS:
                 break
             target = _redirected(request.url, location, self.name)
-            own = self._headers() if self._headers is not None else {}
+            own = self._headers()
             # Another host may not lead back to ours with our credentials either.
             is_trusted = is_trusted and _is_trusted(self._url, target)
             if not is_trusted:

@@ -1,7 +1,7 @@
 """What is wrong for a while, as few lines of log: one when it begins, one a minute, and one when it ends."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,22 +27,21 @@ class LastingCondition:
         every: float = EVERY_SECONDS,
     ) -> None:
         self._logger, self._clock, self._counts, self._every = logger, clock, counts, every
-        self._began_at: float | None = None
+        self._ongoing: _Ongoing | None = None
         self._code: Code | None = None
         self._next = 0.0
-        self._tried = self._left_out = 0
+        self._left_out = 0
 
     def report(self, code: Code, message: str, /, **fields: FieldValue) -> None:
         """Log a failure if it is the first, has another code than before, or comes a minute after the last line."""
         now = self._clock()
-        if self._began_at is None:
-            self._began_at = now
-        self._tried += 1
+        ongoing = self._ongoing = self._ongoing or _Ongoing(now)
+        ongoing.tried += 1
         if code is self._code and now < self._next:
             self._left_out += 1
             return
-        if self._tried > 1:
-            fields |= self._so_far(now)
+        if ongoing.tried > 1:
+            fields |= ongoing.so_far(now, self._counts)
         if self._left_out and self._counts:
             fields["suppressed"] = self._left_out
         self._code, self._next, self._left_out = code, now + self._every, 0
@@ -50,14 +49,10 @@ class LastingCondition:
 
     def end(self, message: str, /, **fields: FieldValue) -> None:
         """Log that the condition is over, if it was ever reported."""
-        if self._began_at is None or self._code is None:
+        if self._ongoing is None or self._code is None:
             return
-        self._logger.info(message, code=self._code.text, **fields, **self._so_far(self._clock()))
-        self._began_at, self._code, self._tried, self._left_out = None, None, 0, 0
-
-    def _so_far(self, now: float) -> dict[str, FieldValue]:
-        waited = now - (now if self._began_at is None else self._began_at)
-        return {**seconds("waited", waited), **({"tried": self._tried} if self._counts else {})}
+        self._logger.info(message, code=self._code.text, **fields, **self._ongoing.so_far(self._clock(), self._counts))
+        self._ongoing, self._code, self._left_out = None, None, 0
 
 
 @dataclass
@@ -67,8 +62,24 @@ class _Ongoing:
     tried: int = 0
     is_logged: bool = False
 
-    def so_far(self, now: float) -> dict[str, FieldValue]:
-        return {**seconds("waited", now - self.began_at), "tried": self.tried}
+    def so_far(self, now: float, counts: bool = True) -> dict[str, FieldValue]:
+        return {**seconds("waited", now - self.began_at), **({"tried": self.tried} if counts else {})}
+
+
+class _Minutes:
+    """When a line of each kind is due: one in EVERY_SECONDS."""
+
+    def __init__(self) -> None:
+        self._next: dict[Hashable, float] = {}
+        self._left_out: dict[Hashable, int] = {}
+
+    def due(self, kind: Hashable, now: float) -> int | None:
+        """Return how many lines were left out before one that is due now; None if it is left out, too."""
+        if now < self._next.get(kind, now):
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return None
+        self._next[kind] = now + EVERY_SECONDS
+        return self._left_out.pop(kind, 0)
 
 
 class _Cause(NamedTuple):
@@ -88,8 +99,7 @@ class LastingConditions:
         self._logger, self._clock = logger, clock
         self._causes: dict[str, _Cause] = {}
         self._ongoing: dict[_Cause, _Ongoing] = {}
-        self._next: dict[_Cause, float] = {}
-        self._left_out: dict[_Cause, int] = {}
+        self._minutes = _Minutes()
 
     def report(self, source: str, code: Code, message: str, /, *, reason: str = "", **fields: FieldValue) -> None:
         """Log a failure of a source as one condition does; its condition before, if another, is over."""
@@ -100,16 +110,15 @@ class LastingConditions:
         ongoing = self._ongoing.setdefault(cause, _Ongoing(now))
         ongoing.sources.add(source)
         ongoing.tried += 1
-        if now < self._next.get(cause, now):
-            self._left_out[cause] = self._left_out.get(cause, 0) + 1
+        if (left_out := self._minutes.due(cause, now)) is None:
             return
         if ongoing.tried > 1:
             fields |= ongoing.so_far(now)
-        if left_out := self._left_out.pop(cause, 0):
+        if left_out:
             fields["suppressed"] = left_out
         if reason:
             fields = {"reason": reason, **fields}
-        self._next[cause], ongoing.is_logged = now + EVERY_SECONDS, True
+        ongoing.is_logged = True
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
 
     def end(self, source: str, message: str, /, **fields: FieldValue) -> None:
@@ -136,17 +145,12 @@ class RepeatedWarnings:
     """Logs the first warning of a kind, then one in EVERY_SECONDS with the number `repeated`; kinds are few."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logger, self._clock = logger, clock
-        self._next: dict[str, float] = {}
-        self._left_out: dict[str, int] = {}
+        self._logger, self._clock, self._minutes = logger, clock, _Minutes()
 
     def warn(self, kind: str, message: str, /, **fields: FieldValue) -> None:
         """Log a warning of a kind, unless the last one is younger."""
-        now = self._clock()
-        if now < self._next.get(kind, now):
-            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+        if (left_out := self._minutes.due(kind, self._clock())) is None:
             return
-        self._next[kind] = now + EVERY_SECONDS
-        if left_out := self._left_out.pop(kind, 0):
+        if left_out:
             fields["repeated"] = left_out
         self._logger.warn(message, **fields)

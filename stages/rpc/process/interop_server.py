@@ -43,19 +43,24 @@ from rollup_node.stages.rpc.process.websocket import (
 )
 
 MAX_QUEUED = 100
+REPEAT_SECONDS = 1.0
 OUT_OF_EVENTS = -39001
 
 Notify = Callable[[dict[str, Any]], None]
 """Sends the result of a notification to the subscriber."""
 
 
-class EventStream:
-    """One subscriber at a time, else events wait, the oldest dropped; `last` is the number of the last event."""
+class InteropClient:
+    """The client of `engine.interop`: calls, and the events, which are asked for again every second.
 
-    def __init__(self) -> None:
+    Of them there is one subscriber at a time, else they wait, the oldest dropped; `last` is the last one's number."""
+
+    def __init__(self, bus: Bus | GroupView) -> None:
         self.last = 0
         self._queue: deque[InteropEvent] = deque(maxlen=MAX_QUEUED)
         self._notify: Notify | None = None
+        self._client = RequestClient(bus, "engine.interop", self._take_events)
+        self.periodic_task = PeriodicTask("interop events", self._step)
 
     def add(self, number: int, event: InteropEvent) -> None:
         """Take an event, unless it was taken before or waits as the last: needs are repeated until pulled [IOP29]."""
@@ -86,6 +91,20 @@ class EventStream:
             raise JsonRpcError(OUT_OF_EVENTS, "out of events")
         return shown_event(self._queue.popleft())
 
+    async def call(self, method: str, **params: Any) -> Any:
+        """Return the result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
+        response = await answer(self._client, InteropResponse, partial(InteropRequest, **params), method)
+        return orjson.Fragment(response.result)
+
+    def _take_events(self, message: Any) -> None:
+        if isinstance(message, InteropEvents):
+            for number, event in message.events:
+                self.add(number, event)
+
+    async def _step(self) -> float:
+        self._client.send(InteropEventsRequest(self.last))
+        return REPEAT_SECONDS
+
 
 def shown_event(event: InteropEvent) -> dict[str, Any]:
     """Return the event as JSON; what is absent is left out [IOP21]."""
@@ -111,35 +130,9 @@ def _block(ref: BlockRef | None) -> dict[str, Any] | None:
     return None if ref is None else ref_object(ref)
 
 
-REPEAT_SECONDS = 1.0
-
-
-class InteropClient:
-    """The client of `engine.interop`: calls, and the events, which are asked for again every second."""
-
-    def __init__(self, bus: Bus | GroupView) -> None:
-        self.stream = EventStream()
-        self._client = RequestClient(bus, "engine.interop", self._take_events)
-        self.periodic_task = PeriodicTask("interop events", self._step)
-
-    async def call(self, method: str, **params: Any) -> Any:
-        """Return the result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
-        response = await answer(self._client, InteropResponse, partial(InteropRequest, **params), method)
-        return orjson.Fragment(response.result)
-
-    def _take_events(self, message: Any) -> None:
-        if isinstance(message, InteropEvents):
-            for number_, event in message.events:
-                self.stream.add(number_, event)
-
-    async def _step(self) -> float:
-        self._client.send(InteropEventsRequest(self.stream.last))
-        return REPEAT_SECONDS
-
-
 def interop_methods(client: InteropClient) -> tuple[Method, ...]:
     async def pull_event(node: NodeView) -> Any:
-        return client.stream.pull()
+        return client.pull()
 
     async def chain_id(node: NodeView) -> Any:
         return str(node.config.rollup.l2_chain_id)
@@ -216,7 +209,7 @@ class InteropRpcServer(SessionServer["_Session"]):
         if error is not None:
             return web.Response(status=401, text=f"{error}\n")
         if asks_for_websocket(request):
-            new_session = partial(_Session, self._http, self.client.stream)
+            new_session = partial(_Session, self._http, self.client)
             return await self.serve(request, exchange, MAX_MESSAGE, new_session)
         return await self._http.handle(request, exchange)
 
@@ -224,9 +217,9 @@ class InteropRpcServer(SessionServer["_Session"]):
 class _Session(Session):
     """The connection of an interop supervisor, with at most one subscription of events [IOP31]."""
 
-    def __init__(self, http: RpcServer, stream: EventStream, connection: AcceptedSocket) -> None:
+    def __init__(self, http: RpcServer, client: InteropClient, connection: AcceptedSocket) -> None:
         super().__init__(connection, MAX_WAITING_BYTES)
-        self._http, self._stream = http, stream
+        self._http, self._client = http, client
         self._name, self._notify = "", lambda result: None
 
     async def respond(self, item: JsonRpcRequest, deadline: float, size: int) -> Response | None:
@@ -249,13 +242,13 @@ class _Session(Session):
 
     def answered(self, body: ParsedBody) -> None:
         if self._name and _calls(body, ("interop_subscribe",)):
-            self._stream.subscribe(self._notify)
+            self._client.subscribe(self._notify)
 
     def is_ordered(self, body: ParsedBody) -> bool:
         return _calls(body, ORDERED)
 
     def ended(self) -> None:
-        self._stream.unsubscribe(self._notify)
+        self._client.unsubscribe(self._notify)
 
 
 def _calls(body: ParsedBody, methods: Collection[str]) -> bool:

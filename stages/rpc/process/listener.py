@@ -207,6 +207,7 @@ class Listener:
 
     def __init__(self, handler: Handler, name: str, addr: str, port: int, limits: Limits, meter: Meter) -> None:
         self._handler, self._name, self._addr, self.port = handler, name, addr, port
+        self.local_url = ""
         self._table = ConnectionTable(limits)
         self._transports: dict[ClientConnection, asyncio.Transport] = {}
         self._meter = meter
@@ -224,15 +225,6 @@ class Listener:
     def held(self) -> int:
         """The bytes held for all connections."""
         return sum(connection.held for connection in self._transports)
-
-    @property
-    def local_url(self) -> str:
-        """The URL at which this machine reaches the server, once it listens."""
-        assert self._server is not None
-        host = ip_address(self._server.sockets[0].getsockname()[0].partition("%")[0])
-        if host.is_unspecified:
-            host = ip_address("127.0.0.1" if host.version == 4 else "::1")
-        return f"http://{host if host.version == 4 else f'[{host}]'}:{self.port}"
 
     async def start(self) -> None:
         """Bind the port. Raises CriticalError where that fails or descriptors are too few."""
@@ -258,7 +250,8 @@ class Listener:
             # To asyncio the backlog is also the number of connections that it accepts before it does anything else.
             with listening.dup() as shared:
                 shared.listen(QUEUE)
-        self.port = self._server.sockets[0].getsockname()[1]
+        address, self.port = self._server.sockets[0].getsockname()[:2]
+        self.local_url = _local_url(address, self.port)
         log.info(f"{self._name} server is listening", addr=self._addr, port=self.port)
 
     async def close(self) -> None:
@@ -361,6 +354,14 @@ class Listener:
         if self._transports:
             loop = asyncio.get_running_loop()
             self._sweeper = loop.call_later(until_aligned(loop.time(), SWEEP_SECONDS), self._sweep)
+
+
+def _local_url(address: str, port: int) -> str:
+    """Return the URL at which this machine reaches a server that listens at an address."""
+    host = ip_address(address.partition("%")[0])
+    if host.is_unspecified:
+        host = ip_address("127.0.0.1" if host.version == 4 else "::1")
+    return f"http://{host if host.version == 4 else f'[{host}]'}:{port}"
 
 
 def free_descriptors() -> int:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,7 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
 from rollup_node.stages.rpc.process.node_view import NodeView, answer
-from rollup_node.stages.rpc.process.supernode import Supernode
-from rollup_node.stages.rpc.process.superroot import super_root, supernode_super_root
+from rollup_node.stages.rpc.process.supernode import Supernode, super_root, supernode_super_root
 
 MAX_SHOWN = 100
 
@@ -47,11 +46,11 @@ RELOAD_SECONDS = 30.0
 MAX_RELOAD_RESULT = 1 << 20
 
 
-def _shown(read: Callable[[NodeView], Any]) -> Handler:
-    """Return the handler of a method that shows what the view has."""
+def _shown(read: Callable[[Any], Any]) -> Handler:
+    """Return the handler of a method that shows what the view of a node, or of a supernode, has."""
 
-    async def run(node: NodeView) -> Any:
-        return read(node)
+    async def run(view: NodeView | Supernode) -> Any:
+        return read(view)
 
     return run
 
@@ -170,26 +169,14 @@ def _peer_methods(parsers: tuple[Parser, ...], *names: str) -> list[Method]:
     return [Method(f"opp2p_{name}", _peer_method(name), parsers) for name in names]
 
 
-async def _modules(node: NodeView) -> Any:
-    return {namespace: "1.0" for namespace in sorted({method.namespace for method in enabled_methods(node.config)})}
+# --- of the table, and of all chains of a supernode [SNO9] ------------------------------------------------------------
 
 
-# --- supernode: all chains [SNO9] -------------------------------------------------------------------------------------
+def _modules(methods: Iterable[Method]) -> dict[str, str]:
+    return {namespace: "1.0" for namespace in sorted({method.namespace for method in methods})}
 
 
-async def _supernode_modules(supernode: Supernode) -> Any:
-    return {namespace: "1.0" for namespace in sorted({method.namespace for method in SUPERNODE_METHODS})}
-
-
-async def _heartbeat(supernode: Supernode) -> Any:
-    return to_hex(os.urandom(4))
-
-
-async def _supernode_version(supernode: Supernode) -> Any:
-    return supernode.config.version
-
-
-async def _supernode_status(supernode: Supernode) -> Any:
+def _supernode_status(supernode: Supernode) -> dict[str, Any]:
     statuses = supernode.sync_statuses()
     return responses.supernode_sync_status(statuses, supernode.slowest(statuses))
 
@@ -233,7 +220,7 @@ METHODS: tuple[Method, ...] = (
     Method("optimism_version", _shown(lambda node: node.config.version)),
     Method("explain_drops", _drops),
     Method("health_status", _shown(lambda node: node.config.version)),
-    Method("rpc_modules", _modules),
+    Method("rpc_modules", _shown(lambda node: _modules(enabled_methods(node.config)))),
     Method("admin_startSequencer", _start_sequencer, (parameters.block_hash,)),
     Method("admin_stopSequencer", _stop_sequencer),
     Method("admin_sequencerActive", _shown(lambda node: bool(node.seen.engine and node.seen.engine.sequencer_active))),
@@ -263,11 +250,11 @@ METHODS: tuple[Method, ...] = (
 
 
 SUPERNODE_METHODS: tuple[Method, ...] = (
-    Method("supernode_syncStatus", _supernode_status),
+    Method("supernode_syncStatus", _shown(_supernode_status)),
     Method("superroot_atTimestamp", supernode_super_root, (parameters.quantity,)),
-    Method("heartbeat_check", _heartbeat),
-    Method("health_status", _supernode_version),
-    Method("rpc_modules", _supernode_modules),
+    Method("heartbeat_check", _shown(lambda supernode: to_hex(os.urandom(4)))),
+    Method("health_status", _shown(lambda supernode: supernode.config.version)),
+    Method("rpc_modules", _shown(lambda supernode: _modules(SUPERNODE_METHODS))),
 )
 """The methods of the root path of a supernode [SNO7]."""
 

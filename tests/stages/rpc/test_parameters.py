@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import (
     MAX_STRING,
-    Method,
     Parser,
     block_hash,
     block_id,
+    block_reference,
     boolean,
     ip_address,
     parse_params,
@@ -21,30 +21,6 @@ from rollup_node.stages.rpc.parameters import (
     string,
     subnet,
 )
-from rollup_node.stages.rpc.process.node_view import NodeView
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ([], "missing value for required argument 0"),
-        (None, "missing value for required argument 0"),
-        ([None], "missing value for required argument 0"),
-        (["0x1", 2], "too many arguments, want at most 1"),
-        ({"a": 1}, "non-array args"),
-        ([5], "invalid argument 0: json: cannot unmarshal non-string into Go value of type hexutil.Uint64"),
-        (["latest"], "json: cannot unmarshal hex string without 0x prefix into Go value of type hexutil.Uint64"),
-        (["0x01"], "json: cannot unmarshal hex number with leading zero digits into Go value of type hexutil.Uint64"),
-        (["0x"], 'json: cannot unmarshal hex string "0x" into Go value of type hexutil.Uint64'),
-        (["0xg"], "json: cannot unmarshal invalid hex string into Go value of type hexutil.Uint64"),
-        (["0x1" + 16 * "0"], "json: cannot unmarshal hex number > 64 bits into Go value of type hexutil.Uint64"),
-    ],
-    ids=str,
-)
-def test_params_that_are_refused(params: Any, message: str) -> None:
-    with pytest.raises(JsonRpcError) as error:
-        parse_params(params, (quantity,))
-    assert error.value.code == -32602 and error.value.message.endswith(message)
 
 
 @given(st.integers(0, (1 << 64) - 1))
@@ -53,25 +29,13 @@ def test_quantities(number: int) -> None:
     assert parse_params([""], (quantity,)) == [0], "as go-ethereum reads it"
 
 
-def test_hashes() -> None:
-    assert block_hash("0x" + "0A" * 32) == b"\x0a" * 32
-    for wrong, message in (
-        ("0x00", "hex string has length 2, want 64 for common.Hash"),
-        ("", "hex string has length 0, want 64 for common.Hash"),
-        ("0x000", "json: cannot unmarshal hex string of odd length into Go value of type common.Hash"),
-        ("00" * 32, "json: cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
-        ("0x" + "zz" * 32, "json: cannot unmarshal invalid hex string into Go value of type common.Hash"),
-        (None, "json: cannot unmarshal non-string into Go value of type common.Hash"),
-    ):
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            block_hash(wrong)
-
-
 @pytest.mark.parametrize(
     ("parser", "value", "expected"),
     [
+        (block_hash, "0x" + "0A" * 32, b"\x0a" * 32),
         (boolean, True, True),
         (block_id, {}, BlockId(0, bytes(32))),
+        (block_reference, {}, L1BlockRef(bytes(32), 0, bytes(32), 0)),
         (string, "abc", "abc"),
         (ip_address, "10.0.0.1", "10.0.0.1"),
         (ip_address, "2001:DB8::1", "2001:db8::1"),
@@ -86,29 +50,42 @@ def test_parsers(parser: Parser, value: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parser", "value", "message"),
+    ("parser", "params", "message"),
     [
-        (boolean, "true", "cannot unmarshal string into Go value of type bool"),
-        (string, 5, "cannot unmarshal number into Go value of type string"),
-        (string, "x" * (MAX_STRING + 976), "a string of 2000 letters, at most 1024"),
-        (ip_address, "localhost", "invalid IP address: localhost"),
-        (ip_address, ["10.0.0.1"], "cannot unmarshal array into Go value of type string"),
-        (subnet, "10.0.0.0/8", "cannot unmarshal string into Go value of type net.IPNet"),
-        (subnet, {"IP": "10.0.0.0"}, "cannot unmarshal null into Go value of type string"),
-        (subnet, {"IP": "10.0.0.0", "Mask": "///"}, "the Mask is not base64"),
-        (subnet, {"IP": "10.0.0.0", "Mask": "/wD/AA=="}, "the Mask of 10.0.0.0 is not that of a network"),
-        (subnet, {"IP": "10.0.0.0", "Mask": "/wA="}, "the Mask of 10.0.0.0 is not that of a network"),
+        (quantity, [], "missing value for required argument 0"),
+        (quantity, None, "missing value for required argument 0"),
+        (quantity, [None], "missing value for required argument 0"),
+        (quantity, ["0x1", 2], "too many arguments, want at most 1"),
+        (quantity, {"a": 1}, "non-array args"),
+        (quantity, [5], "invalid argument 0: json: cannot unmarshal non-string into Go value of type hexutil.Uint64"),
+        (quantity, ["latest"], "cannot unmarshal hex string without 0x prefix into Go value of type hexutil.Uint64"),
+        (
+            quantity,
+            ["0x01"],
+            "cannot unmarshal hex number with leading zero digits into Go value of type hexutil.Uint64",
+        ),
+        (quantity, ["0x"], 'cannot unmarshal hex string "0x" into Go value of type hexutil.Uint64'),
+        (quantity, ["0xg"], "cannot unmarshal invalid hex string into Go value of type hexutil.Uint64"),
+        (quantity, ["0x1" + 16 * "0"], "cannot unmarshal hex number > 64 bits into Go value of type hexutil.Uint64"),
+        (block_hash, ["0x00"], "invalid argument 0: hex string has length 2, want 64 for common.Hash"),
+        (block_hash, [""], "hex string has length 0, want 64 for common.Hash"),
+        (block_hash, ["0x000"], "cannot unmarshal hex string of odd length into Go value of type common.Hash"),
+        (block_hash, ["00" * 32], "cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
+        (block_hash, ["0x" + "zz" * 32], "cannot unmarshal invalid hex string into Go value of type common.Hash"),
+        (block_hash, [7], "cannot unmarshal non-string into Go value of type common.Hash"),
+        (boolean, ["true"], "cannot unmarshal string into Go value of type bool"),
+        (string, [5], "cannot unmarshal number into Go value of type string"),
+        (string, ["x" * (MAX_STRING + 976)], "a string of 2000 letters, at most 1024"),
+        (ip_address, ["localhost"], "invalid IP address: localhost"),
+        (ip_address, [["10.0.0.1"]], "cannot unmarshal array into Go value of type string"),
+        (subnet, ["10.0.0.0/8"], "cannot unmarshal string into Go value of type net.IPNet"),
+        (subnet, [{"IP": "10.0.0.0"}], "cannot unmarshal null into Go value of type string"),
+        (subnet, [{"IP": "10.0.0.0", "Mask": "///"}], "the Mask is not base64"),
+        (subnet, [{"IP": "10.0.0.0", "Mask": "/wD/AA=="}], "the Mask of 10.0.0.0 is not that of a network"),
+        (subnet, [{"IP": "10.0.0.0", "Mask": "/wA="}], "the Mask of 10.0.0.0 is not that of a network"),
     ],
 )
-def test_parsers_refuse_other_values(parser: Parser, value: Any, message: str) -> None:
+def test_params_that_are_refused(parser: Parser, params: Any, message: str) -> None:
     with pytest.raises(JsonRpcError) as error:
-        parse_params([value], (parser,))
+        parse_params(params, (parser,))
     assert error.value.code == -32602 and error.value.message.endswith(message)
-
-
-async def answer(node: NodeView) -> None:
-    """A handler."""
-
-
-def test_the_namespace_is_the_part_before_the_underscore() -> None:
-    assert Method("interop_pullEvent", answer).namespace == "interop"

@@ -6,21 +6,16 @@ import msgspec
 import pytest
 
 from rollup_node.node.setup.networks import find_network
-from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.protocol.payloads import super_root
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 from rollup_node.stages.rpc.responses import (
-    SafeOutput,
     dependency_set,
     l1_ref,
     l2_ref,
-    output,
     sdm_status,
-    superroot,
     sync_status,
 )
 
@@ -29,13 +24,6 @@ L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 
 SAFE = L2BlockRef(b"\x05" * 32, 19, b"\x06" * 32, 198, BlockId(10, b"\x01" * 32), 1)
 ZERO = "0x" + "00" * 32
 SEPOLIA = find_network("op-sepolia").config
-
-
-def test_references() -> None:
-    """[RPC21]"""
-    assert l1_ref(L1) == {"hash": "0x" + "01" * 32, "number": 10, "parentHash": "0x" + "02" * 32, "timestamp": 100}
-    own = {"hash": "0x" + "03" * 32, "number": 20, "parentHash": "0x" + "04" * 32, "timestamp": 200}
-    assert l2_ref(L2) == {**own, "l1origin": {"hash": "0x" + "01" * 32, "number": 10}, "sequenceNumber": 2}
 
 
 def test_an_unknown_reference_is_zero_and_not_null() -> None:
@@ -50,63 +38,17 @@ def test_an_unknown_reference_is_zero_and_not_null() -> None:
 
 
 def test_a_complete_status() -> None:
-    """[RPC36 to RPC39]"""
+    """[RPC36 to RPC40, FSR1] `current_l1` is that of a follow source, and zero during a reset."""
     engine = EngineStatus(7, L2, SAFE, SAFE, SAFE, SAFE, False, False)
     status = sync_status(L1Heads(L1, None, L1), engine, DerivationStatus(7, L1, False))
     assert status["current_l1"] == status["head_l1"] == status["current_l1_finalized"] == l1_ref(L1)
     assert status["unsafe_l2"] == status["cross_unsafe_l2"] == l2_ref(L2)
     assert status["safe_l2"] == status["local_safe_l2"] == status["pending_safe_l2"] == l2_ref(SAFE)
-
-
-def test_current_l1_is_that_of_a_follow_source() -> None:
-    """[FSR1] Local safe and safe head may differ then."""
     status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False, current_l1=L1), None)
     assert (status["current_l1"], status["local_safe_l2"], status["safe_l2"]) == (l1_ref(L1), l2_ref(L2), l2_ref(SAFE))
-
-
-def test_current_l1_is_zero_during_a_reset() -> None:
-    """[RPC40]"""
     for head, reset in ((None, 7), (L2, 8)):
         engine = EngineStatus(reset, head, head, head, head, head, False, False)
         assert sync_status(None, engine, DerivationStatus(7, L1, False))["current_l1"]["number"] == 0
-
-
-def test_outputs() -> None:
-    """[RPC31]"""
-    output_response = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
-    assert output(output_response, {"x": 1}) == {
-        "version": ZERO,
-        "outputRoot": "0x" + "0a" * 32,
-        "blockRef": l2_ref(L2),
-        "withdrawalStorageRoot": "0x" + "0c" * 32,
-        "stateRoot": "0x" + "0b" * 32,
-        "syncStatus": {"x": 1},
-    }
-
-
-def test_super_roots_of_several_chains() -> None:
-    """[RPC42 to RPC44]: chains in ascending order, the highest L1 block that one of them requires, and no data where
-    one has no safe block."""
-    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False), DerivationStatus(7, L1, False))
-    roots = {chain: bytes((chain & 0xFF,)) * 32 for chain in (902, 901, 1301)}
-    outputs = {
-        chain: SafeOutput(L2.id, b"\x0b" * 32, b"\x0c" * 32, root, BlockId(required, b"\x0d" * 32))
-        for (chain, root), required in zip(roots.items(), (7, 9, 8), strict=True)
-    }
-    result = superroot(198, status, tuple(roots), outputs)
-    assert result["chain_ids"] == [*result["optimistic_at_timestamp"]] == ["901", "902", "1301"]
-    assert [item["required_l1"]["number"] for item in result["optimistic_at_timestamp"].values()] == [9, 7, 8]
-    data = result["data"]
-    assert data["verified_required_l1"] == {"hash": "0x" + "0d" * 32, "number": 9}
-    assert data["super"] == {
-        "timestamp": "0xc6",
-        "chains": [{"ChainID": str(chain), "Output": "0x" + roots[chain].hex()} for chain in (901, 902, 1301)],
-    }
-    assert data["super_root"] == "0x" + super_root(198, roots.items()).hex()
-    del outputs[902]
-    partial = superroot(198, status, tuple(roots), outputs)
-    assert "data" not in partial and partial["chain_ids"] == result["chain_ids"]
-    assert [*partial["optimistic_at_timestamp"]] == ["901", "1301"]
 
 
 def test_dependency_sets() -> None:

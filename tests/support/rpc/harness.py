@@ -5,7 +5,7 @@ import io
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 import orjson
@@ -21,6 +21,8 @@ from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSi
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
+from rollup_node.stages.rpc.connections import Limits
+from rollup_node.stages.rpc.process.listener import Handler, Listener
 from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
@@ -163,7 +165,19 @@ class RpcHarness(ServedStage):
                 await asyncio.sleep(0.02)
 
 
-class RunWithRpc(Protocol):
-    """A running harness."""
+@asynccontextmanager
+async def running_listener(
+    handler: Handler, limits: Limits, addr: str = "127.0.0.1", meter: Meter | None = None
+) -> AsyncIterator[Listener]:
+    """Run a server with one handler."""
+    listener = Listener(handler, "rpc", addr, 0, limits, meter or Meter("rpc"))
+    async with asyncio.timeout(30):
+        await listener.start()
+        try:
+            yield listener
+        finally:
+            await listener.close()
 
-    def __call__(self, **options: Any) -> AbstractAsyncContextManager[RpcHarness]: ...
+
+RunWithRpc = Callable[..., AbstractAsyncContextManager[RpcHarness]]
+"""Runs a harness with options."""

@@ -66,16 +66,14 @@ def test_a_file_that_others_may_control_is_refused(
     file: Path, change: Change, reason: str, may_be_secret: bool
 ) -> None:
     change(file)
-    readers: list[Callable[[Path, int], bytes]] = [read_private_file, *(() if may_be_secret else (read_secret_file,))]
     if may_be_secret:
         assert read_secret_file(file, 100) == b"content"
-    uses: list[Callable[[], object]] = [
-        partial(check_private_file, file),
-        *(partial(read, file, 100) for read in readers),
-    ]
+    uses: list[Change] = [check_private_file, partial(read_private_file, longest=100)]
+    if not may_be_secret:
+        uses.append(partial(read_secret_file, longest=100))
     for use in uses:
         with pytest.raises(UnsafeFileError, match=reason) as caught:
-            use()
+            use(file)
         assert caught.value.filename == str(file)
 
 

@@ -22,15 +22,11 @@ KIND = FileKind("box of things", "things.path", 77, "create table if not exists 
 
 
 def test_a_commit_is_on_disk_in_the_file_of_its_owner(tmp_path: Path) -> None:
+    """Another thread may use the connection."""
     connection = open_sqlite(str(tmp_path / "deep" / "things"), KIND)
     assert connection.execute("pragma synchronous").fetchone() == (2,)
     assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
     assert (tmp_path / "deep" / "things").stat().st_mode & 0o777 == 0o600
-    connection.close()
-
-
-def test_another_thread_may_use_the_connection() -> None:
-    connection = open_sqlite(MEMORY, KIND)
     thread = threading.Thread(target=lambda: connection.execute("insert into things values ('a')"))
     thread.start()
     thread.join()

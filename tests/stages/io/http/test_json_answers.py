@@ -42,33 +42,26 @@ def failure_of(error: Any) -> RpcFailure:
 
 
 def test_results_have_the_type_asked_for() -> None:
+    """A null error beside a result is a success, in an answer and in a batch [RPC97]."""
     assert answer_to(b'{"jsonrpc":"2.0","id":7,"result":{"a":[1]},"more":{}}') == {"a": [1]}
     assert answer_to(b'{"id":7,"result":"0x1"}', str) == "0x1"
+    for text in (b'{"id":7,"error":null,"result":5}', b'{"id":7,"result":5,"error":null}'):
+        assert answer_to(text) == 5
     assert answer_to(b'{"id":7,"error":null,"result":null}') is None
     assert bytes(answer_to(b'{"id":null,"result":[1, 2]}', msgspec.Raw)) == b"[1, 2]"
+    assert batch_of(b'[{"id":9,"result":2,"error":null},{"id":7,"error":null,"result":null}]', 7, 9) == [None, 2]
     with pytest.raises(MalformedJsonError, match=r"^the answer to eth_a is malformed: Expected `str`"):
         answer_to(b'{"id":7,"result":[]}', str)
 
 
-IDS = ["[7]", '{"id":7}', '"7"', "7.0", "true", "8", "9" * 40, "-7", "[[[[]]]]"]
-
-
 @pytest.mark.fault("F5")
-@pytest.mark.parametrize("identity", IDS)
-def test_only_the_answers_of_a_batch_are_told_apart_by_their_ids(identity: str) -> None:
+def test_only_the_answers_of_a_batch_are_told_apart_by_their_ids() -> None:
     """[LHD29]"""
-    element = b'{"result":1,"id":' + identity.encode() + b"}"
-    assert answer_to(element) == 1
-    with pytest.raises(MalformedJsonError, match="2 of 2 calls of a batch were not answered"):
-        batch_of(b"[" + element + b"," + element + b"]", 7, 9)
-
-
-def test_a_null_error_beside_a_result_is_a_success() -> None:
-    """In an answer and in a batch [RPC97]."""
-    for text in (b'{"id":7,"error":null,"result":5}', b'{"id":7,"result":5,"error":null}'):
-        assert answer_to(text) == 5
-    body = b'[{"id":9,"result":2,"error":null},{"id":7,"error":null,"result":null}]'
-    assert batch_of(body, 7, 9) == [None, 2]
+    for identity in (b"[7]", b'{"id":7}', b'"7"', b"7.0", b"true", b"8", b"9" * 40, b"-7", b"[[[[]]]]"):
+        element = b'{"result":1,"id":' + identity + b"}"
+        assert answer_to(element) == 1
+        with pytest.raises(MalformedJsonError, match="2 of 2 calls of a batch were not answered"):
+            batch_of(b"[" + element + b"," + element + b"]", 7, 9)
 
 
 def test_a_batch_in_any_order() -> None:
@@ -88,16 +81,8 @@ def test_errors_are_cut_and_typed() -> None:
     assert "\n" not in str(long)
     short = failure_of({"code": 3, "message": "no", "data": {"a": 1}})
     assert (short.code, short.message, short.data) == (3, "no", {"a": 1})
-    strange: list[Any] = [
-        "text",
-        ["list"],
-        5,
-        {"code": "x", "message": {"a": 1}},
-        {"code": 1e300},
-        {"message": None},
-        {},
-    ]
-    for error in strange:
+    strange: list[Any] = ["text", ["list"], 5, {"code": "x", "message": {"a": 1}}, {"code": 1e300}, {"message": None}]
+    for error in (*strange, {}):
         assert failure_of(error).code == 0
     assert failure_of("text").message == "text"
     assert failure_of({"message": {"a": 1}}).message == '{"a":1}'

@@ -127,11 +127,12 @@ async def test_attempts_pause_after_failures_alone(monkeypatch: pytest.MonkeyPat
     """[WSK5]"""
     now = 100.0
     monkeypatch.setattr(message_transport, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(message_transport, "random", SimpleNamespace(uniform=lambda low, high: high))
     transport = MemoryTransport()
     transport.failures = 3
     first = message_transport.FIRST_PAUSE
-    # The pauses, doubled each time, are up to a half shorter.
-    for later, attempts in ((0.0, 1), (0.4 * first, 1), (0.6 * first, 2), (0.9 * first, 2), (1.1 * first, 3)):
+    # The pauses are doubled each time.
+    for later, attempts in ((0.0, 1), (0.9 * first, 1), (0.2 * first, 2), (1.8 * first, 2), (0.4 * first, 3)):
         now += later
         with pytest.raises(EndpointError, match="cannot connect"):
             await transport.exchange(b"", [1], 5.0, SMALL)

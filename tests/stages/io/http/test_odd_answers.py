@@ -33,49 +33,16 @@ __all__ = ["scheme"]
 DATA = b"frames" * 10
 
 
-async def call(url: str) -> Any:
-    client = JsonRpcClient(url)
+async def answer_of(client: Any, ask: Callable[[Any], Awaitable[Any]]) -> Any:
     try:
-        return await client.call("eth_chainId")
+        return await ask(client)
     finally:
         await client.close()
 
 
-async def engine(url: str) -> Any:
-    client = EngineClient(url, bytes(32), 20.0, PLAIN_ROLLUP)
-    try:
-        return await client.ask(GetBlock(5))
-    finally:
-        await client.close()
-
-
-async def signer(url: str) -> Any:
-    client = RemoteSigner(SignerConfig(url, bytes(20), tls_enabled=False))
-    try:
-        return await client.version()
-    finally:
-        await client.close()
-
-
-async def beacon(url: str) -> Any:
-    client = BeaconEndpoint(url, BlobsConfig(url), {}, Meter("blobs"), asyncio.Lock())
-    try:
-        return await client.genesis_time()
-    finally:
-        await client.close()
-
-
-async def check_of_beacon(url: str) -> Any:
-    return await BeaconReader(url, None, 20.0).get("eth/v1/beacon/genesis")
-
-
-async def input_of_da(url: str) -> Any:
-    client = DaClient(DaServerConfig(url), Meter("blobs"))
-    try:
-        answer = await client.get(keccak_commitment(DATA))
-        return answer.data if isinstance(answer, InputResponse) else answer
-    finally:
-        await client.close()
+async def input_of_da(client: DaClient) -> Any:
+    answer = await client.get(keccak_commitment(DATA))
+    return answer.data if isinstance(answer, InputResponse) else answer
 
 
 async def status(url: str) -> Any:
@@ -83,29 +50,38 @@ async def status(url: str) -> Any:
         return await client._get()
 
 
-async def l2_block(url: str) -> Any:
-    source = EngineSource(url)
-    try:
-        return await source.payload(5)
-    finally:
-        await source.close()
+def beacon(url: str) -> BeaconEndpoint:
+    return BeaconEndpoint(url, BlobsConfig(url), {}, Meter("blobs"), asyncio.Lock())
 
 
 RESULT = b'{"jsonrpc":"2.0","id":1,"result":"0xaa"}'
 NOTHING = b'{"jsonrpc":"2.0","id":1,"result":null}'
 GENESIS = b'{"data":{"genesis_time":"7"}}'
 DROPS = b'{"jsonrpc":"2.0","id":1,"result":{"total":0,"drops":[]}}'
+ENGINE = bytes(32), 20.0, PLAIN_ROLLUP
 CLIENTS: dict[str, tuple[Callable[[str], Awaitable[Any]], bytes, Any]] = {
-    "L1 and others": (call, RESULT, "0xaa"),
-    "engine": (engine, NOTHING, None),
-    "signer": (signer, RESULT, "0xaa"),
-    "beacon": (beacon, GENESIS, 7),
-    "check of beacon": (check_of_beacon, GENESIS, GENESIS),
+    "L1 and others": (lambda url: answer_of(JsonRpcClient(url), lambda client: client.call("eth_x")), RESULT, "0xaa"),
+    "engine": (
+        lambda url: answer_of(EngineClient(url, *ENGINE), lambda client: client.ask(GetBlock(5))),
+        NOTHING,
+        None,
+    ),
+    "signer": (
+        lambda url: answer_of(RemoteSigner(SignerConfig(url, bytes(20), tls_enabled=False)), RemoteSigner.version),
+        RESULT,
+        "0xaa",
+    ),
+    "beacon": (lambda url: answer_of(beacon(url), BeaconEndpoint.genesis_time), GENESIS, 7),
+    "check of beacon": (lambda url: BeaconReader(url, None, 20.0).get("eth/v1/beacon/genesis"), GENESIS, GENESIS),
     "check of swapped endpoints": (lambda url: is_execution_node(url, 20.0), RESULT, True),
-    "DA server": (input_of_da, DATA, DATA),
+    "DA server": (lambda url: answer_of(DaClient(DaServerConfig(url), Meter("blobs")), input_of_da), DATA, DATA),
     "status": (status, b"{}", b"{}"),
     "explain": (_fetch_drops, DROPS, (0, [])),
-    "L2 source of replay": (l2_block, NOTHING, None),
+    "L2 source of replay": (
+        lambda url: answer_of(EngineSource(url), lambda source: source.payload(5)),
+        NOTHING,
+        None,
+    ),
 }
 NOT_OF_DA = {"another success", "gzip", "two members of gzip"}
 """op-node takes no other status; its DA client asks for no compression either."""

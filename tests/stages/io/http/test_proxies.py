@@ -58,53 +58,31 @@ HTTP, HTTPS = "http://p:1", "http://s:2"
 )
 def test_which_proxy_the_environment_names(url: str, environ: dict[str, str], proxy: str | None) -> None:
     assert proxy_of(URL(url), environ) == (None if proxy is None else URL(proxy))
+    assert (proxy_name(URL("http://user:secret@p:1/path")), proxy_name(URL())) == ("p:1", "no URL of HTTP")
 
 
-@pytest.mark.parametrize(
-    ("host", "exceptions", "is_direct"),
-    [
-        ("localhost", "", True),
-        ("LOCALHOST.:8545", "", True),
-        ("127.0.0.1", "", True),
-        ("127.8.9.9:80", "", True),
-        ("[::1]:8545", "", True),
-        ("[::ffff:127.0.0.1]", "", True),
-        ("0.0.0.0", "", False),
-        ("a.b", "*", True),
-        ("a.b", "x, A.B", True),
-        ("c.a.b", "a.b", True),
-        ("ca.b", "a.b", False),
-        ("a.b", ".a.b", False),
-        ("c.a.b", ".a.b", True),
-        ("c.a.b", "*.a.b", True),
-        ("a.b", "*.a.b", False),
-        ("a.b", "a.b:80", True),
-        ("a.b:8545", "a.b:80", False),
-        ("a.b:8545", "a.b:8545,,", True),
-        ("10.1.2.3", "10.0.0.0/8", True),
-        ("10.1.2.3", "10.9.9.9/8", True),
-        ("11.1.2.3", "10.0.0.0/8,fd00::/8", False),
-        ("a.b", "10.0.0.0/8", False),
-        ("10.1.2.3", "10.0.0.0/99", False),
-        ("10.1.2.3", "10.1.2.3", True),
-        ("10.1.2.3:81", "10.1.2.3:80", False),
-        ("110.1.2.3", "10.1.2.3", False),
-        ("[fd00::1]", "fd00::1", True),
-        ("[fd00::1]:80", "[fd00::1]:80", True),
-        ("[fd00::1]:81", "[fd00::1]:80", False),
-        ("a.b", ":80", False),
-        ("a.b", ". ,*.", False),
-    ],
-)
-def test_which_hosts_are_asked_without_a_proxy(host: str, exceptions: str, is_direct: bool) -> None:
-    for name in ("NO_PROXY", "no_proxy"):
-        proxy = proxy_of(URL(f"http://{host}"), {"HTTP_PROXY": HTTP, name: exceptions})
-        assert (proxy is None) is is_direct
+DIRECT = {
+    "": ("localhost", "LOCALHOST.:8545", "127.0.0.1", "127.8.9.9:80", "[::1]:8545", "[::ffff:127.0.0.1]"),
+    **{"*": ("a.b",), "x, A.B": ("a.b",), "a.b": ("c.a.b",), ".a.b": ("c.a.b",), "*.a.b": ("c.a.b",)},
+    **{"a.b:80": ("a.b",), "a.b:8545,,": ("a.b:8545",), "10.0.0.0/8": ("10.1.2.3",), "10.9.9.9/8": ("10.1.2.3",)},
+    **{"10.1.2.3": ("10.1.2.3",), "fd00::1": ("[fd00::1]",), "[fd00::1]:80": ("[fd00::1]:80",)},
+}
+"""Hosts by the exceptions for which they are asked without a proxy, and others."""
+PROXIED = {
+    **{"": ("0.0.0.0",), "a.b": ("ca.b",), ".a.b": ("a.b",), "*.a.b": ("a.b",), "a.b:80": ("a.b:8545",)},
+    **{"10.0.0.0/8,fd00::/8": ("11.1.2.3",), "10.0.0.0/8": ("a.b",), "10.0.0.0/99": ("10.1.2.3",)},
+    **{"10.1.2.3:80": ("10.1.2.3:81",), "10.1.2.3": ("110.1.2.3",), "[fd00::1]:80": ("[fd00::1]:81",)},
+    **{":80": ("a.b",), ". ,*.": ("a.b",)},
+}
 
 
-def test_a_proxy_is_shown_without_its_login() -> None:
-    assert proxy_name(URL("http://user:secret@p:1/path")) == "p:1"
-    assert proxy_name(URL()) == "no URL of HTTP"
+@pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])
+def test_which_hosts_are_asked_without_a_proxy(name: str) -> None:
+    for expected, table in ((None, DIRECT), (URL(HTTP), PROXIED)):
+        for exceptions, hosts in table.items():
+            for host in hosts:
+                environ = {"HTTP_PROXY": HTTP, name: exceptions}
+                assert proxy_of(URL(f"http://{host}"), environ) == expected, (host, exceptions)
 
 
 async def ask_behind(url: URL, timeout: float = 20.0) -> bytes:
@@ -156,10 +134,12 @@ async def test_a_proxy_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-def sending(data: bytes) -> Serve:
+def sending(data: bytes, then_closes: bool = False) -> Serve:
     async def serve(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
+        if then_closes:
+            writer.close()
 
     return serve
 
@@ -180,11 +160,6 @@ async def drip(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(b"H")
         await writer.drain()
         await asyncio.sleep(0.01)
-
-
-async def hang_in_the_handshake(reader: StreamReader, writer: StreamWriter) -> None:
-    writer.write(CONNECTED)
-    await reader.read(-1)
 
 
 async def error_through(serve: Serve, url: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 20.0) -> str:
@@ -218,29 +193,14 @@ THROUGH = "name: cannot connect (through the proxy 127.0.0.1:PORT: "
         (endless, f"its answer has more than {proxies.MAX_HEAD} bytes)"),
         (nothing, "no answer in time)"),
         (drip, "no answer in time)"),
-        (hang_in_the_handshake, "no answer in time)"),
+        (sending(b"", then_closes=True), "it closed the connection)"),
+        (sending(CONNECTED, then_closes=True), ""),
     ],
 )
 async def test_a_tunnel_that_is_none(serve: Serve, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     timeout = 0.3 if "in time" in text else 20.0
     error = await error_through(serve, "https://behind.invalid/", monkeypatch, timeout)
     assert error.startswith(THROUGH + text) and len(error) < 250
-
-
-async def test_a_tunnel_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def close(_: StreamReader, writer: StreamWriter) -> None:
-        writer.close()
-
-    error = await error_through(close, "https://behind.invalid/", monkeypatch)
-    assert error == THROUGH + "it closed the connection)"
-
-    async def close_after(_: StreamReader, writer: StreamWriter) -> None:
-        writer.write(CONNECTED)
-        await writer.drain()
-        writer.close()
-
-    error = await error_through(close_after, "https://behind.invalid/", monkeypatch)
-    assert error.startswith(THROUGH)
 
 
 @pytest.mark.parametrize(

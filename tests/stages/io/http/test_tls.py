@@ -104,32 +104,13 @@ async def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeyp
     assert protocols == ["http/1.1"]
 
 
-def test_a_server_without_tls() -> None:
-    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-        await reader.read(1)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-        await reader.read()
-
-    error = error_of(serve, None)
-    assert re.match(r"name: cannot connect \(TLS: the port does not speak TLS \(", str(error))
-    assert tls_code(str(error)) is Code.TLS_PORT
-
-
-def test_a_server_that_closes_within_the_handshake() -> None:
+def test_a_server_that_closes_within_the_handshake_stalls_or_speaks_no_tls() -> None:
     async def close(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.read(1 << 16)
         writer.close()
 
     async def reset(reader: StreamReader, writer: StreamWriter) -> None:
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-
-    for serve, text in ((close, "closed by the server in the TLS handshake"), (reset, "Connection reset by peer")):
-        assert str(error_of(serve, None)) == f"name: cannot connect ({text})"
-
-
-def test_a_handshake_that_stalls_ends_at_the_deadline() -> None:
-    async def silent(reader: StreamReader, _: StreamWriter) -> None:
-        await reader.read()
 
     async def drips(_: StreamReader, writer: StreamWriter) -> None:
         """A record of the handshake, byte by byte."""
@@ -139,26 +120,32 @@ def test_a_handshake_that_stalls_ends_at_the_deadline() -> None:
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    for serve in (silent, drips):
-        error = error_of(serve, None, 0.2)
-        assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
+    async def plain(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    for serve, text, timeout, code in (
+        (close, "closed by the server in the TLS handshake)", 20.0, None),
+        (reset, "Connection reset by peer)", 20.0, None),
+        (drips, "no answer in time)", 0.2, None),
+        (plain, "TLS: the port does not speak TLS (", 20.0, Code.TLS_PORT),
+    ):
+        error = error_of(serve, None, timeout)
+        assert str(error).startswith(f"name: cannot connect ({text}") and not isinstance(error, NoAnswerError)
+        assert tls_code(str(error)) is code
 
 
-def test_records_that_are_damaged_after_the_handshake() -> None:
-    """As by a middlebox; the text is OpenSSL's."""
+def test_errors_after_the_handshake() -> None:
+    """Records that are damaged, as by a middlebox: the text is OpenSSL's. With TLS 1.3 a server that refuses the
+    client's certificate says so then."""
 
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.readuntil(b"{}")
         writer.transport._ssl_protocol._transport.write(b"no TLS record at all")  # type: ignore[attr-defined]
         await reader.read()
 
-    error = error_of(serve, server_context(certificate("server", AUTHORITY)))
-    assert str(error).startswith("name: the connection failed (TLS: ")
-
-
-def test_a_certificate_of_the_client_that_the_server_refuses() -> None:
-    """With TLS 1.3 the server says so after the handshake."""
     context = server_context(certificate("server", AUTHORITY))
+    assert str(error_of(serve, context)).startswith("name: the connection failed (TLS: ")
     context.verify_mode = ssl.CERT_REQUIRED
-    error = error_of(answer, context)
-    assert re.search(r"^name: .*(TLS: |closed|reset)", str(error))
+    assert re.search(r"^name: .*(TLS: |closed|reset)", str(error_of(answer, context)))

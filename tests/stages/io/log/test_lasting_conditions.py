@@ -12,6 +12,7 @@ from rollup_node.stages.messages.codes import Code
 def test_a_line_a_minute_with_counts_and_one_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another code is a line at once."""
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     now = 0.0
     condition = lasting_conditions.LastingCondition(get_logger("part"), lambda: now)
@@ -23,6 +24,10 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(
         condition.end("found", l1_block=5)
         condition.end("found", l1_block=5)
     lines = capsys.readouterr().err.splitlines()
+    for code in (Code.BLOB_NOT_FOUND, Code.BLOB_NOT_FOUND, Code.BLOB_CUSTODY, Code.BLOB_CUSTODY):
+        condition.report(code, "nobody has them")
+    not_found, custody = capsys.readouterr().err.splitlines()
+    assert "code=BLOB-NOT-FOUND" in not_found and "code=BLOB-CUSTODY waited=0s tried=3 suppressed=1" in custody
     first = "warn part: nobody has them code=BLOB-NO-SOURCE answer=no"
     remedy = f"do={Code.BLOB_NO_SOURCE.remedy}"
     once = [
@@ -32,16 +37,8 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(
         "info part: found code=BLOB-NO-SOURCE l1_block=5 waited=2m30s tried=300",
     ]
     assert lasting_conditions.EVERY_SECONDS == 60.0
+    assert len(lasting_conditions.shortened("x" * 10**6)) == lasting_conditions.MAX_TEXT + 3
     assert lines == once * 2
-
-
-def test_another_code_is_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    condition = lasting_conditions.LastingCondition(get_logger("part"), lambda: 0.0)
-    for code in (Code.BLOB_NOT_FOUND, Code.BLOB_NOT_FOUND, Code.BLOB_CUSTODY, Code.BLOB_CUSTODY):
-        condition.report(code, "nobody has them")
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition("code=")[2].partition(" ")[0] for line in lines] == ["BLOB-NOT-FOUND", "BLOB-CUSTODY"]
-    assert "tried=3 suppressed=1" in lines[1]
 
 
 class Several:
@@ -80,6 +77,7 @@ def test_sources_that_fail_alike_share_their_lines(several: Several) -> None:
 
 
 def test_a_source_that_fails_by_another_cause_leaves_its_condition(several: Several) -> None:
+    """[FSR12] Of reasons of one code one does not suppress the first line of another."""
     several.conditions.report("head", Code.L1_UNREACHABLE, "away")
     several.conditions.report("head", Code.L1_THROTTLED, "busy")
     several.conditions.end("head", "recovered")
@@ -88,18 +86,12 @@ def test_a_source_that_fails_by_another_cause_leaves_its_condition(several: Seve
         "warn part: busy code=L1-THROTTLED",
         "info part: recovered code=L1-THROTTLED waited=0s tried=1",
     ]
-
-
-def test_reasons_of_one_code_are_conditions_of_their_own(several: Several) -> None:
-    """[FSR12] One does not suppress the first line of another."""
     for reason in ("future", "head order", "future", "head order"):
         several.conditions.report("source", Code.FOLLOW_SOURCE, "refused", reason=reason)
         several.now += 1
     several.conditions.end("source", "recovered")
-    assert several.lines() == [
-        "warn part: refused code=FOLLOW-SOURCE reason=future",
-        "warn part: refused code=FOLLOW-SOURCE reason=head order",
-    ]
+    refused = "warn part: refused code=FOLLOW-SOURCE reason="
+    assert several.lines() == [f"{refused}future", f"{refused}head order"]
 
 
 def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) -> None:
@@ -110,11 +102,6 @@ def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) ->
     lines = several.lines()
     assert [line.split()[0] for line in lines] == ["warn", "info"] * 2
     assert lines[2] == "warn part: away code=L1-UNREACHABLE suppressed=59"
-
-
-def test_long_texts_are_shortened() -> None:
-    assert lasting_conditions.shortened("x" * lasting_conditions.MAX_TEXT) == "x" * lasting_conditions.MAX_TEXT
-    assert len(lasting_conditions.shortened("x" * 10**6)) == lasting_conditions.MAX_TEXT + 3
 
 
 @pytest.mark.condition("C15")

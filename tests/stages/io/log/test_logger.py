@@ -20,17 +20,13 @@ def test_a_line_carries_process_component_and_fields(lines: list[Record]) -> Non
     assert (line.process, line.component, line.message, line.level) == ("l1", "heads", "new head", Level.INFO)
     assert line.fields == {"number": 5, "message": "a field may have any name"}
     assert line.traceback is None
-
-
-def test_levels_above_the_set_one_are_not_written(lines: list[Record]) -> None:
     logger = get_logger("heads")
-    logger.trace("no")
-    logger.debug("yes")
-    logger.warn("yes")
-    logger.error("yes")
+    lines.clear()
+    for write in (logger.trace, logger.debug, logger.warn, logger.error):
+        write("text")
     log.configure("l1", Level.SILENT, lines.append)
     logger.error("no")
-    assert [line.level for line in lines] == [Level.DEBUG, Level.WARN, Level.ERROR]
+    assert [line.level for line in lines] == [Level.DEBUG, Level.WARN, Level.ERROR], "up to the level that is set"
 
 
 def test_a_crash_keeps_its_traceback(lines: list[Record]) -> None:
@@ -41,12 +37,6 @@ def test_a_crash_keeps_its_traceback(lines: list[Record]) -> None:
     assert lines[0].traceback is not None
     assert lines[0].traceback.startswith("Traceback")
     assert "ValueError: boom" in lines[0].traceback
-
-
-def test_an_unconfigured_process_writes_warnings_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    get_logger("tool").info("quiet")
-    get_logger("tool").warn("careful", why="heat")
-    assert capsys.readouterr().err == "warn tool: careful why=heat\n"
 
 
 LEVELS = {
@@ -65,7 +55,12 @@ def test_levels_have_names_numbers_and_aliases() -> None:
     } == LEVELS
 
 
-def test_an_unknown_level_is_refused() -> None:
+def test_an_unknown_level_is_refused_and_an_unconfigured_process_warns_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    get_logger("tool").info("quiet")
+    get_logger("tool").warn("careful", why="heat")
+    assert capsys.readouterr().err == "warn tool: careful why=heat\n"
     with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
         parse_level("loud")
 

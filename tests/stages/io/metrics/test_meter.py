@@ -19,7 +19,7 @@ from rollup_node.stages.io.metrics.meter import (
 )
 from rollup_node.stages.io.metrics.tables import MetricType
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture, make_rollup
+from tests.support.p2p.blocks import block
 
 ROOT = Path(__file__).parents[4]
 ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "interop", "p2p", "rpc")
@@ -38,6 +38,7 @@ def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def test_every_metric_can_be_set() -> None:
     assert len(TABLE) == len(METRICS), "names are unique"
+    assert {role for metric in TABLE for role in metric.processes} <= set(ROLES)
     meter = Meter("test")
     for metric in TABLE:
         labels = dict.fromkeys(metric.labels, "x")
@@ -53,20 +54,7 @@ def test_every_metric_can_be_set() -> None:
         name = metric.prefix + metric.name + suffixes.get(metric.type, "")
         value = result[name, tuple(sorted(dict.fromkeys(metric.labels, "x").items()))]
         assert value == (1 if metric.type is MetricType.HISTOGRAM else 2), name
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_every_series_of_a_process_of_a_chain_names_it(role: str) -> None:
-    """[LIF33]"""
-    meter = Meter(f"{role}.10", "10")
-    meter.expose(role)
-    assert {dict(labels)["chain"] for _, labels in series(meter)} == {"10"}
-
-
-def test_an_event_records_its_time() -> None:
-    meter = Meter("test")
-    meter.count("pipeline_resets")
-    assert series(meter)["op_node_default_last_pipeline_resets_unix", ()] > 1.7e9
+    assert result["op_node_default_last_pipeline_resets_unix", ()] > 1.7e9, "an event records its time"
 
 
 def test_names_outside_the_table_and_wrong_types_are_rejected() -> None:
@@ -95,7 +83,11 @@ def test_a_series_that_is_counted_very_often() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_from_zero(role: str) -> None:
-    """Whatever has no labels is there from the start, and each series whose labels are known."""
+    """Whatever has no labels is there from the start, and each series whose labels are known. Those of a process of a
+    chain name it [LIF33]."""
+    of_chain = Meter(f"{role}.10", "10")
+    of_chain.expose(role)
+    assert {dict(labels)["chain"] for _, labels in series(of_chain)} == {"10"}
     meter = Meter(role)
     assert meter.text() == b""
     meter.expose(role)
@@ -114,28 +106,20 @@ def test_from_zero(role: str) -> None:
     }
 
 
-def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
+def test_types_are_those_of_op_node() -> None:
+    """A counter without `_total` in its name is one, and a histogram of what may be negative has a sum."""
     meter = Meter("p2p")
     meter.expose("p2p")
     text = meter.text().decode()
     assert "# TYPE op_node_default_p2p_accepts counter\n" in text
     assert 'op_node_default_p2p_accepts{allow="true"} 0.0\n' in text
     assert "# TYPE op_node_default_p2p_bandwidth_bytes_total gauge\n" in text
-
-
-def test_a_histogram_of_values_that_may_be_negative_has_a_sum() -> None:
-    """op-node has it, and the mean is made of it."""
-    meter = Meter("engine")
-    meter.observe("sequencer_building_diff_seconds", -1.5)
-    meter.observe("sequencer_building_diff_seconds", 0.25)
+    for value in (-1.5, 0.25):
+        meter.observe("sequencer_building_diff_seconds", value)
     meter.observe("sequencer_sealing_seconds", 0.5)
     result = series(meter)
     assert result["op_node_default_sequencer_building_diff_seconds_sum", ()] == -1.25
     assert result["op_node_default_sequencer_sealing_seconds_sum", ()] == 0.5
-
-
-def test_every_role_is_one_of_the_processes() -> None:
-    assert {role for metric in TABLE for role in metric.processes} <= set(ROLES)
 
 
 def counted_names(folder: Path) -> set[str]:
@@ -165,7 +149,8 @@ def test_each_metric_is_counted_by_its_process_alone() -> None:
 HASH = bytes(range(1, 33))
 
 
-def test_an_l1_block() -> None:
+def test_blocks() -> None:
+    """A head without a timestamp has neither time nor latency, a payload no origin."""
     meter = Meter("l1")
     show_l1_block(meter, "l1_head", L1BlockRef(HASH, 7, HASH, 1000))
     text = meter.text().decode()
@@ -173,21 +158,13 @@ def test_an_l1_block() -> None:
     assert 'refs_time{layer="l1",type="l1_head"} 1000.0' in text
     assert f'refs_hash{{layer="l1",type="l1_head"}} {float(int.from_bytes(HASH[:8], "little"))!r}' in text
     assert 'refs_latency{layer="l1",type="l1_head"} -' in text
-
-
-def test_a_head_without_a_timestamp_has_neither_time_nor_latency() -> None:
     meter = Meter("engine")
     show_head(meter, "l2_safe", L2BlockRef(HASH, 7, HASH, 0, BlockId(3, HASH), 2))
     text = meter.text().decode()
-    assert 'refs_number{layer="l1_origin",type="l2_safe"} 3.0' in text
-    assert 'refs_seqnr{type="l2_safe"} 2.0' in text
+    assert 'refs_number{layer="l1_origin",type="l2_safe"} 3.0' in text and 'refs_seqnr{type="l2_safe"} 2.0' in text
     assert "refs_time{" not in text and "refs_latency{" not in text
-
-
-def test_a_block_without_its_origin() -> None:
-    chain = ChainFixture(make_rollup())
-    meter, payload = Meter("engine"), chain.payloads[chain.build(1)[1].hash]
-    show_payload(meter, "received_payload", payload)
+    meter = Meter("engine")
+    show_payload(meter, "received_payload", block(timestamp=1002))
     text = meter.text().decode()
     assert 'refs_number{layer="l2",type="received_payload"} 1.0' in text
     assert 'refs_time{layer="l2",type="received_payload"} 1002.0' in text and "l1_origin" not in text

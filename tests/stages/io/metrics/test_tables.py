@@ -9,20 +9,6 @@ from rollup_node.stages.io.metrics import tables
 from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 from rollup_node.tools.commands.doc import MISSING_METRICS
 
-
-def test_an_event_is_two_metrics() -> None:
-    event = tables.Metric("resets", tables.MetricType.EVENT, "Resets", ("type",))
-    assert list(event.exposed()) == [
-        tables.ExposedMetric("op_node_default_resets_total", "counter", ("type",), "Resets"),
-        tables.ExposedMetric("op_node_default_last_resets_unix", "gauge", ("type",), "Resets: Unix time of the last"),
-    ]
-
-
-def test_other_types_are_one() -> None:
-    up = tables.Metric("process_up", tables.MetricType.GAUGE, "Up", prefix="")
-    assert list(up.exposed()) == [tables.ExposedMetric("process_up", "gauge", (), "Up")]
-
-
 Row = tuple[str, str, tuple[str, ...]]
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.io.profiling import profile
 from rollup_node.stages.io.profiling.profile import (
     AT_STOP,
@@ -21,20 +23,16 @@ A, B = (("f", "a.py", 1),), (("g", "b.py", 2), ("f", "a.py", 1))
 TYPES = (("samples", "count"), ("cpu", "nanoseconds"))
 
 
-def test_equal_stacks_are_summed() -> None:
+def test_equal_stacks_are_summed_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "MAX_STACKS", 3)
     table = StackTable()
     for stack, labels in ((A, ()), (B, ()), (A, ()), (A, (("thread", "x"),))):
         table.add(stack, (1, 10), labels)
-    assert table.samples() == (Sample(A, (2, 20)), Sample(B, (1, 10)), Sample(A, (1, 10), (("thread", "x"),)))
-
-
-def test_the_number_of_stacks_is_bounded(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(profile, "MAX_STACKS", 3)
-    table = StackTable()
-    for line in range(6):
-        table.add((("f", "a.py", line),), (1,))
-    result = table.samples()
-    assert len(result) == 4 and result[-1] == Sample(OTHER, (3,))
+    expected = (Sample(A, (2, 20)), Sample(B, (1, 10)), Sample(A, (1, 10), (("thread", "x"),)))
+    assert table.samples() == expected
+    for line in range(6, 9):
+        table.add((("f", "a.py", line),), (1, 1))
+    assert table.samples() == (*expected, Sample(OTHER, (3, 3)))
 
 
 def test_processes_become_labels() -> None:
@@ -92,6 +90,7 @@ WRITTEN = Profile("cpu", (("samples", "count"),), (Sample((("f", "a.py", 1),), (
 
 
 def test_a_request_and_its_answers(tmp_path: Path) -> None:
+    """Unreadable files count as absent."""
     files = ProfileFiles(tmp_path)
     assert files.requested_at() == 0 and files.read_request() is None
     files.request(ProfileRequest(7, "heap", 1.5))
@@ -103,10 +102,6 @@ def test_a_request_and_its_answers(tmp_path: Path) -> None:
     files.request(ProfileRequest(8, "heap", 1.5))
     assert files.read_answer(7, "l1") is None, "old answers are removed"
     assert files.read_answer(AT_STOP, "l1") == WRITTEN
-
-
-def test_unreadable_files_count_as_absent(tmp_path: Path) -> None:
-    files = ProfileFiles(tmp_path)
     (tmp_path / "request.profile").write_bytes(b"\x93\x01")
     (tmp_path / "7.l1.profile").write_bytes(b"nonsense")
     (tmp_path / "7.p2p.profile").mkdir()

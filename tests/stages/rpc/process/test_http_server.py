@@ -24,8 +24,13 @@ from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 
 
-async def test_paths_methods_and_content_types(running_rpc: RunWithRpc) -> None:
-    """[RPC2, RPC3, RPC4, RPC6]"""
+async def test_paths_methods_content_types_and_bodies(running_rpc: RunWithRpc) -> None:
+    """[RPC2, RPC3, RPC4, RPC6] Bodies are limited with and without Content-Length."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield b" " * (1024 * 1024)
+
     async with running_rpc() as rpc:
         assert await rpc.get("/") == (200, b"")
         assert await rpc.get("/healthz") == (200, b'{"version":"v1.2.3-dev"}\n')
@@ -38,18 +43,15 @@ async def test_paths_methods_and_content_types(running_rpc: RunWithRpc) -> None:
         assert (await rpc.post(b"{}", **{"Content-Type": "text/plain"}))[0] == 415
         for kind in ("application/json-rpc", "application/jsonrequest", "application/json; charset=utf-8"):
             assert (await rpc.post(b"{}", **{"Content-Type": kind}))[0] == 200
-
-
-async def test_bodies_are_limited_with_and_without_content_length(running_rpc: RunWithRpc) -> None:
-    """[RPC6]"""
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(6):
-            yield b" " * (1024 * 1024)
-
-    async with running_rpc() as rpc:
         assert (await rpc.post(io.BytesIO(b" " * (5 * 1024 * 1024 + 1))))[0] == 413
         assert (await rpc.post(chunks()))[0] == 413
+        reader, writer = await asyncio.open_connection("127.0.0.1", rpc.stage.rpc.port)
+        head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head.encode())
+        await writer.drain()
+        writer.write(b"zz\r\n")
+        assert b" 400 Bad Request\r\n" in await reader.read(), "no HTTP"
+        writer.close()
 
 
 ORIGIN = {"Origin": "http://x"}
@@ -78,30 +80,18 @@ async def test_cross_origin_requests_of_named_origins(running_rpc: RunWithRpc, n
         assert (await rpc.post(VERSION, **ORIGIN))[0] == 200
 
 
-@pytest.mark.parametrize("named", [(), ("http://y",)])
-async def test_web_pages_of_other_origins_are_refused(running_rpc: RunWithRpc, named: tuple[str, ...]) -> None:
-    """[RPC5]"""
-    async with running_rpc(cors_domains=named) as rpc:
+@pytest.mark.option("rpc.vhosts")
+async def test_other_origins_hosts_and_clients_without_a_token_are_refused(running_rpc: RunWithRpc) -> None:
+    """[RPC5, RPC86, RPC88]"""
+    async with running_rpc(cors_domains=("http://y",), vhosts=("node.example",), jwt_secret=bytes(32)) as rpc:
         async with rpc.http.options(rpc.url, headers=PREFLIGHT) as response:
             assert not [name for name in response.headers if name.startswith("Access-Control")]
         assert await rpc.post(VERSION, **ORIGIN) == (403, b"origin not allowed; name it in rpc.corsdomain\n")
-
-
-@pytest.mark.option("rpc.vhosts")
-async def test_host_names_that_are_not_named_are_refused(running_rpc: RunWithRpc) -> None:
-    """[RPC86]"""
-    async with running_rpc(vhosts=("node.example",)) as rpc:
         assert (await rpc.post(VERSION))[0] == 200
         assert (await rpc.post(VERSION, Host="node.example:9545"))[0] == 200
         assert await rpc.post(VERSION, Host="x") == (403, b"invalid host specified; name it in rpc.vhosts\n")
-
-
-async def test_the_admin_api_with_a_secret_needs_a_token(running_rpc: RunWithRpc) -> None:
-    """[RPC88]"""
-    async with running_rpc(jwt_secret=bytes(32)) as rpc:
         code, message = await rpc.call("admin_sequencerActive")
         assert code == -32000 and message.startswith("unauthorized: missing token; ")
-        assert await rpc.call("optimism_version") == "v1.2.3-dev"
         token = "Bearer " + jwt.encode({"iat": int(time.time())}, bytes(32))
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "admin_sequencerActive"})
         status, answer = await rpc.post(body, Authorization=token)
@@ -131,17 +121,6 @@ async def test_errors_and_batches(running_rpc: RunWithRpc) -> None:
         assert 'rpc_server_params_size_total{method="optimism_outputAtBlock",rpc="main"} 10.0' in text
 
 
-async def test_a_body_that_is_no_http_is_malformed(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        reader, writer = await asyncio.open_connection("127.0.0.1", rpc.stage.rpc.port)
-        head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        writer.write(head.encode())
-        await writer.drain()
-        writer.write(b"zz\r\n")
-        assert b" 400 Bad Request\r\n" in await reader.read()
-        writer.close()
-
-
 async def test_responses_to_a_batch_are_limited(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC7]"""
     monkeypatch.setattr(jsonrpc, "MAX_BATCH_RESPONSE", 5_000)
@@ -153,19 +132,14 @@ async def test_responses_to_a_batch_are_limited(running_rpc: RunWithRpc, monkeyp
         assert len(responses) == 20
 
 
-async def test_a_call_that_takes_too_long(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[RPC8, RPC17]"""
+async def test_a_call_that_takes_too_long_and_a_bug_in_a_handler(
+    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[RPC8, RPC16, RPC17]"""
     monkeypatch.setattr(http_server, "CALL_SECONDS", 0.2)
     async with running_rpc() as rpc:
         assert await rpc.call("admin_stopSequencer") == (-32002, "request timed out")
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
-
-
-async def test_a_bug_in_a_handler_is_a_response(
-    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """[RPC16]"""
-    async with running_rpc() as rpc:
         monkeypatch.setattr(rpc.stage.node, "sync_status", lambda: 1 / 0)
         assert await rpc.call("optimism_syncStatus") == (-32603, "method handler crashed")
     assert "ZeroDivisionError" in capsys.readouterr().err
@@ -184,7 +158,7 @@ async def test_a_node_that_follows_another_one_is_ready_without_derivation(runni
 
 
 async def test_readyz(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[RPC2]"""
+    """[RPC2, RPC94]"""
     async with running_rpc() as rpc:
         status, body = await rpc.get("/readyz")
         result = orjson.loads(body)
@@ -193,6 +167,11 @@ async def test_readyz(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) 
         assert "engine: L2 heads not known yet" in result["reasons"]
         await rpc.until_ready()
         assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
+        async with rpc.http.get(f"{rpc.url}/status.json") as response:
+            assert (response.status, response.content_type) == (200, "application/json")
+            shown = msgspec.json.decode(await response.read(), type=NodeStatus)
+        assert (shown.version, shown.chain.network, shown.ready) == ("v1.2.3-dev", "test-net", True)
+        assert shown.heads.safe is not None and shown.heads.safe.number == 20
         rpc.status["blobs"].set(Health((Problem(None, "", "beacon endpoint is away"),)))
         assert await rpc.until_unready() == ["blobs: beacon endpoint is away"]
         rpc.status["blobs"].set(Health(()))
@@ -231,17 +210,6 @@ async def test_readyz_for_a_client_with_its_own_lag(running_rpc: RunWithRpc) -> 
         assert await rpc.get(f"/readyz?lag={int(age) + 3600}") == (200, b'{"ready":true}\n')
         status, body = await rpc.get("/readyz?lag=1&lag=2")
         assert status == 400 and body.startswith(b"lag must be one number of seconds, such as 30 or 2.5, not ")
-
-
-async def test_status_json(running_rpc: RunWithRpc) -> None:
-    """[RPC94]"""
-    async with running_rpc() as rpc:
-        await rpc.until_ready()
-        async with rpc.http.get(f"{rpc.url}/status.json") as response:
-            assert (response.status, response.content_type) == (200, "application/json")
-            result = msgspec.json.decode(await response.read(), type=NodeStatus)
-        assert (result.version, result.chain.network, result.ready) == ("v1.2.3-dev", "test-net", True)
-        assert result.heads.safe is not None and result.heads.safe.number == 20
 
 
 CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "optimism_rollupConfig"})

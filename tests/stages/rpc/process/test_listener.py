@@ -10,13 +10,14 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.rpc.connections import Limits, Phase
+from rollup_node.stages.rpc.connections import ClientConnection, Limits, Phase
 from rollup_node.stages.rpc.process import listener as listener_module
 from rollup_node.stages.rpc.process.listener import Exchange, Listener, Turns, free_descriptors
+from tests.support.rpc.harness import running_listener
 
 
 @pytest.mark.parametrize(
@@ -72,16 +73,18 @@ async def respond(request: web.BaseRequest, exchange: Exchange) -> web.StreamRes
 
 
 class Server:
-    """A listener, and connections to it."""
+    """A listener, and connections to it, which end with it."""
 
     def __init__(self, listener: Listener, meter: Meter) -> None:
         self.listener, self.meter = listener, meter
+        self.writers: list[asyncio.StreamWriter] = []
 
-    async def connect(self, sent: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self, sent: bytes = b"") -> asyncio.StreamReader:
         """Return a connection on which something has been sent."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
+        self.writers.append(writer)
         writer.write(sent)
-        return reader, writer
+        return reader
 
     def closed(self, reason: str) -> bool:
         """Whether connections were closed for this reason."""
@@ -93,30 +96,26 @@ class Server:
 async def serving(handler: Respond = respond, limits: Limits = LIMITS) -> AsyncIterator[Server]:
     """Run a server."""
     meter = Meter("rpc")
-    listener = Listener(handler, "rpc", "127.0.0.1", 0, limits, meter)
-    async with asyncio.timeout(20):
-        await listener.start()
-        try:
-            yield Server(listener, meter)
-        finally:
-            await listener.close()
+    async with running_listener(handler, limits, meter=meter) as listener:
+        server = Server(listener, meter)
+        yield server
+        for writer in server.writers:
+            writer.close()
 
 
 @pytest.mark.parametrize(
-    ("addr", "host"),
-    [("127.0.0.3", "127.0.0.3"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("localhost", "127.0.0.1")],
+    ("addr", "hosts"),
+    [
+        *(("127.0.0.3", ["127.0.0.3"]), ("0.0.0.0", ["127.0.0.1"]), ("::", ["[::1]"])),
+        ("localhost", ["127.0.0.1", "[::1]"]),
+    ],
 )
-async def test_the_url_at_which_this_machine_reaches_it(addr: str, host: str) -> None:
+async def test_the_url_at_which_this_machine_reaches_it(addr: str, hosts: list[str]) -> None:
     """[LIF31]"""
-    listener = Listener(respond, "rpc", addr, 0, LIMITS, Meter("rpc"))
-    await listener.start()
-    try:
-        expected = {f"http://{host}:{listener.port}"} | (
-            {f"http://[::1]:{listener.port}"} if addr == "localhost" else set()
-        )
-        assert listener.local_url in expected
-    finally:
-        await listener.close()
+    async with running_listener(respond, LIMITS, addr) as listener, ClientSession() as http:
+        assert listener.local_url in [f"http://{host}:{listener.port}" for host in hosts]
+        async with http.get(listener.local_url) as response:
+            assert response.status == 200
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
@@ -141,10 +140,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 async def test_clients_that_stop_are_closed(quick: None, sent: bytes) -> None:
     async with serving() as server:
-        reader, writer = await server.connect(sent)
+        reader = await server.connect(sent)
         assert (await ended(reader)).partition(b"\r\n")[0] == (b"HTTP/1.1 200 OK" if sent == GET else b"")
         assert server.closed("timeout") is (sent != GET)
-        writer.close()
 
 
 async def test_a_server_without_clients_never_wakes_up(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,9 +159,8 @@ async def test_a_server_without_clients_never_wakes_up(quick: None, monkeypatch:
         assert not looks
         for _ in range(2):
             before = len(looks)
-            reader, writer = await server.connect(b"GET / HT")
+            reader = await server.connect(b"GET / HT")
             assert await ended(reader) == b"" and len(looks) > before
-            writer.close()
         count = len(looks)
         await asyncio.sleep(0.1)
         assert len(looks) <= count + 1
@@ -174,36 +171,61 @@ async def test_a_client_that_does_not_read_its_response_is_closed(quick: None) -
         return web.Response(body=bytes(20 << 20))
 
     async with serving(large, msgspec.structs.replace(LIMITS, held_bytes=100 << 20)) as server:
-        _, writer = await server.connect(GET)
+        await server.connect(GET)
+        (writer,) = server.writers
         assert isinstance(writer.transport, asyncio.Transport)
         writer.transport.pause_reading()
         while not server.closed("timeout"):
             await asyncio.sleep(0.02)
-        writer.close()
+
+
+async def test_a_response_without_an_end_may_take_any_time(quick: None) -> None:
+    async def stream(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        exchange.stream(7)
+        assert server.listener.held == 7
+        await asyncio.sleep(2 * Phase.RESPONSE.seconds)
+        await response.write(b"end")
+        return response
+
+    async with serving(stream) as server:
+        reader = await server.connect(LAST_GET)
+        assert b"end" in await ended(reader)
 
 
 async def test_the_newest_connection_is_served_at_the_limit() -> None:
     async with serving() as server:
         held = [await server.connect() for _ in range(3 * LIMITS.per_address)]
-        reader, writer = await server.connect(LAST_GET)
+        reader = await server.connect(LAST_GET)
         assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
         assert server.closed("connections")
-        assert await ended(held[0][0]) == b""
-        for _, item in (*held, (reader, writer)):
-            item.close()
+        assert await ended(held[0]) == b""
 
 
 async def test_bodies_are_bounded_in_all() -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
     async with serving() as server:
-        _, one = await server.connect(head + bytes(800_000))
-        _, two = await server.connect(head + bytes(800_000))
+        for _ in range(2):
+            await server.connect(head + bytes(800_000))
         while not server.closed("memory"):
             await asyncio.sleep(0.01)
-        reader, three = await server.connect(GET)
+        reader = await server.connect(GET)
         assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
-        for writer in (one, two, three):
-            writer.close()
+
+
+async def test_request_and_response_are_held_until_that_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, finished = list[int](), Listener.finished
+
+    def seen(listener: Listener, connection: ClientConnection) -> None:
+        held.append(listener.held)
+        finished(listener, connection)
+
+    monkeypatch.setattr(Listener, "finished", seen)
+    async with serving() as server:
+        reader = await server.connect(LAST_GET)
+        assert (await ended(reader)).endswith(b"\r\n\r\n0") and server.listener.held == 0
+    assert held == [len(LAST_GET) + 1]
 
 
 async def test_what_keeps_the_event_loop_busy_takes_turns() -> None:
@@ -216,57 +238,40 @@ async def test_what_keeps_the_event_loop_busy_takes_turns() -> None:
         return web.Response(text=str(iterations))
 
     async with serving(busy) as server:
-        reader, writer = await server.connect(LAST_GET)
+        reader = await server.connect(LAST_GET)
         assert int((await ended(reader)).rpartition(b"\r\n")[2]) >= 3
-        writer.close()
-
-
-async def test_a_handler_ends_with_its_connection() -> None:
-    started, cancelled = asyncio.Event(), asyncio.Event()
-
-    async def wait(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-        raise AssertionError(request)
-
-    async with serving(wait) as server:
-        _, writer = await server.connect(GET)
-        await started.wait()
-        writer.close()
-        await cancelled.wait()
 
 
 async def test_malformed_requests_are_answered_and_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     async with serving() as server:
         for _ in range(50):
-            reader, writer = await server.connect(b"GET /\x00 HTTP/1.1\r\nHost : x\r\n\r\n")
+            reader = await server.connect(b"GET /\x00 HTTP/1.1\r\nHost : x\r\n\r\n")
             assert (await ended(reader)).startswith(b"HTTP/1.0 400 Bad Request")
-            writer.close()
         assert server.closed("malformed")
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-async def test_a_client_that_goes_away_during_its_response_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    written = asyncio.Event()
+@pytest.mark.parametrize("written", [b"", bytes(1000)])
+async def test_a_client_that_goes_away_ends_its_handler_and_is_not_logged(
+    written: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handled = asyncio.Event()
 
     async def endless(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         try:
             while True:
-                await response.write(bytes(1000))
-                await asyncio.sleep(0)
+                await response.write(written)
+                await asyncio.sleep(0.001)
         finally:
-            written.set()
+            handled.set()
 
     async with serving(endless) as server:
-        reader, writer = await server.connect(GET)
+        reader = await server.connect(GET)
         await reader.readline()
-        writer.transport.abort()
-        await written.wait()
+        server.writers[0].transport.abort()
+        await handled.wait()
     assert capsys.readouterr().err == ""
 
 
@@ -275,9 +280,8 @@ async def test_a_bug_is_logged_and_an_internal_error(capsys: pytest.CaptureFixtu
         raise ZeroDivisionError
 
     async with serving(crash) as server:
-        reader, writer = await server.connect(GET)
+        reader = await server.connect(GET)
         assert (await reader.readline()).startswith(b"HTTP/1.1 500 ")
-        writer.close()
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -296,7 +300,7 @@ def test_free_descriptors_are_what_the_limit_leaves(monkeypatch: pytest.MonkeyPa
 
 async def test_a_port_in_use_is_named_with_the_options_to_change() -> None:
     async with serving() as server:
-        second = Listener(respond, "rpc", "127.0.0.1", server.listener.port, LIMITS, Meter("rpc"))
+        second = Listener(respond, "rpc", "127.0.0.1", server.listener.port, LIMITS, server.meter)
         with pytest.raises(CriticalError, match=r"cannot listen on 127\.0\.0\.1:\d+ .*rpc\.addr and rpc\.port"):
             await second.start()
         await second.close()

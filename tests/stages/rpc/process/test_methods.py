@@ -23,6 +23,7 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH
+from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import parse_params
@@ -64,21 +65,6 @@ async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> No
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
 
 
-async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
-    """[RPC26, RPC35]: the engine process answers, with op-node's texts."""
-
-    def answer(request: control.SafeHeadRequest) -> control.SafeHeadResponse:
-        return control.SafeHeadResponse(request.id, "not found" if request.number < 10 else None, L2.l1_origin, L2.id)
-
-    async with running_rpc(safedb=True) as rpc:
-        rpc.on_control = answer
-        assert await rpc.call("optimism_safeHeadAtL1Block", "0xb") == {
-            "l1Block": {"hash": to_hex(L2.l1_origin.hash), "number": 10},
-            "safeHead": {"hash": to_hex(L2.hash), "number": 20},
-        }
-        assert await rpc.call("optimism_safeHeadAtL1Block", "0x9") == (-32000, "not found")
-
-
 @pytest.mark.option("rpc.enable-admin")
 async def test_the_methods_of_a_namespace_that_is_off_are_not_found(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
@@ -95,26 +81,18 @@ async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: R
     running, disabled = "sequencer already running", "sequencer is not enabled"
     head = to_hex(L2.hash)
     async with running_rpc() as rpc:
-        for method, params, response, result in (
-            ("startSequencer", (head,), (running, None), (-32000, running)),
-            ("stopSequencer", (), (None, L2.hash), head),
-            ("resetDerivationPipeline", (), (None, None), None),
-            ("setRecoverMode", (True,), (None, None), None),
-            ("overrideLeader", (), (disabled, None), (-32000, disabled)),
-            ("overrideLeader", (), (None, None), None),
+        for method, params, response, result, request in (
+            ("startSequencer", (head,), (running, None), (-32000, running), control.StartSequencerRequest(1, L2.hash)),
+            ("stopSequencer", (), (None, L2.hash), head, control.StopSequencerRequest(2)),
+            ("resetDerivationPipeline", (), (None, None), None, control.ResetDerivationRequest(3)),
+            ("setRecoverMode", (True,), (None, None), None, control.SetRecoverModeRequest(4, True)),
+            ("overrideLeader", (), (disabled, None), (-32000, disabled), control.OverrideLeaderRequest(5)),
+            ("overrideLeader", (), (None, None), None, control.OverrideLeaderRequest(6)),
+            ("stopSequencer", (), (None, None), to_hex(ZERO_HASH), control.StopSequencerRequest(7)),
         ):
             rpc.on_control = lambda request, response=response: control.ControlResponse(request.id, *response)  # type: ignore[misc]
             assert await rpc.call(f"admin_{method}", *params) == result
-        kinds = (
-            control.StopSequencerRequest,
-            control.ResetDerivationRequest,
-            control.OverrideLeaderRequest,
-            control.OverrideLeaderRequest,
-        )
-        first, stop, reset, recover, *override = rpc.control_requests
-        assert (first, recover) == (control.StartSequencerRequest(1, L2.hash), control.SetRecoverModeRequest(4, True))
-        assert tuple(map(type, (stop, reset, *override))) == kinds
-        assert [request.id for request in rpc.control_requests] == [1, 2, 3, 4, 5, 6]
+            assert rpc.control_requests[-1] == request
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
 
 
@@ -156,19 +134,36 @@ async def test_the_log_level_is_set_for_all_processes(running_rpc: RunWithRpc) -
         assert (await rpc.call("admin_setLogLevel", 3))[0] == -32602
 
 
-async def test_output_at_block(running_rpc: RunWithRpc) -> None:
-    """[RPC25, RPC31, RPC33, RPC34]"""
+async def test_outputs_and_safe_heads(running_rpc: RunWithRpc) -> None:
+    """[RPC21, RPC25, RPC26, RPC31, RPC33 to RPC35]: the engine process answers, with op-node's texts."""
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
     output_response = control.OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
-    async with running_rpc() as rpc:
+    async with running_rpc(safedb=True) as rpc:
         rpc.on_control = lambda request: msgspec.structs.replace(
             output_response, id=request.id, error=None if request.number == 20 else "failed: not found"
         )
         output = await rpc.call("optimism_outputAtBlock", "0x14")
-        assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
-        assert output["syncStatus"]["safe_l2"]["number"] == 20
+        assert output == {
+            "version": to_hex(ZERO_HASH),
+            "outputRoot": "0x" + "0a" * 32,
+            "blockRef": {
+                **{"hash": to_hex(L2.hash), "number": 20, "parentHash": to_hex(L2.parent_hash), "timestamp": 200},
+                **{"l1origin": {"hash": to_hex(L2.l1_origin.hash), "number": 10}, "sequenceNumber": 2},
+            },
+            "withdrawalStorageRoot": "0x" + "0c" * 32,
+            "stateRoot": "0x" + "0b" * 32,
+            "syncStatus": responses.sync_status(None, status, None),
+        }
         assert rpc.control_requests == [control.OutputRequest(1, 20)]
         assert await rpc.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
+        rpc.on_control = lambda request: control.SafeHeadResponse(
+            request.id, "not found" if request.number < 10 else None, L2.l1_origin, L2.id
+        )
+        assert await rpc.call("optimism_safeHeadAtL1Block", "0xb") == {
+            "l1Block": {"hash": to_hex(L2.l1_origin.hash), "number": 10},
+            "safeHead": {"hash": to_hex(L2.hash), "number": 20},
+        }
+        assert await rpc.call("optimism_safeHeadAtL1Block", "0x9") == (-32000, "not found")
 
 
 async def test_a_posted_payload_must_have_its_hash(running_rpc: RunWithRpc) -> None:

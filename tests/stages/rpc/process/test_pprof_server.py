@@ -13,13 +13,12 @@ from aiohttp import ClientSession
 
 from rollup_node.node.runtime.runtime import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling import profile
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.rpc.process import pprof_server
-from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
 from rollup_node.stages.rpc.process.stage import PPROF_LIMITS
+from tests.support.rpc.harness import running_listener
 from tests.support.rpc.pprof_decoder import decode
 
 Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
@@ -28,26 +27,23 @@ Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
 @asynccontextmanager
 async def running_server(folder: Path, *names: str, silent: str = "") -> AsyncIterator[Get]:
     """Provide processes of these names that answer, but for the silent one."""
-    listener = Listener(
-        PprofServer(str(folder), lambda: names).handle, "pprof", "127.0.0.1", 0, PPROF_LIMITS, Meter("rpc")
-    )
-    await listener.start()
     settings = ProfilingSettings(is_served=True)
     answering = [ProcessProfiles(settings, folder, name) for name in names if name != silent]
     tasks = [asyncio.create_task(item.serve(), name="profiles") for item in answering]
     await asyncio.sleep(0)
-    async with asyncio.timeout(30), ClientSession() as http:
+    server = PprofServer(str(folder), lambda: names)
+    async with running_listener(server.handle, PPROF_LIMITS) as listener, ClientSession(listener.local_url) as http:
 
         async def get(path: str) -> tuple[int, bytes]:
-            async with http.get(f"http://127.0.0.1:{listener.port}{path}") as response:
+            async with http.get(path) as response:
                 return response.status, await response.read()
 
         yield get
     await cancel_all(tasks)
-    await listener.close()
 
 
-async def test_profiles_of_all_processes(tmp_path: Path) -> None:
+async def test_profiles_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is too large says so."""
     async with running_server(tmp_path, "l1", "engine") as get:
         status, body = await get("/debug/pprof/goroutine")
         result = decode(body)
@@ -63,6 +59,10 @@ async def test_profiles_of_all_processes(tmp_path: Path) -> None:
         assert b"process=engine thread=MainThread" in body
         status, body = await get("/debug/pprof/mutex")
         assert status == 200 and decode(body).samples == []
+        monkeypatch.setattr(profile, "MAX_BYTES", 200)
+        result = decode((await get("/debug/pprof/goroutine"))[1])
+        assert result.samples == [] and len(result.comments) == 2
+        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", result.comments[0])
 
 
 async def test_other_paths(tmp_path: Path) -> None:
@@ -78,21 +78,13 @@ async def test_other_paths(tmp_path: Path) -> None:
             assert (await get(f"/debug/pprof/profile?seconds={seconds}"))[0] == 400
 
 
-async def test_one_profile_at_a_time(tmp_path: Path) -> None:
-    async with running_server(tmp_path, "l1") as get:
-        first = asyncio.create_task(get("/debug/pprof/profile?seconds=1"))
-        await asyncio.sleep(0.2)
-        assert await get("/debug/pprof/heap") == (503, b"another profile is being made\n")
-        assert (await first)[0] == 200
-        assert (await get("/debug/pprof/goroutine"))[0] == 200
-
-
 async def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) -> None:
     async with running_server(tmp_path, "l1") as get:
         for number in range(2):
             gone = asyncio.create_task(get("/debug/pprof/heap?seconds=120"))
             while not tracemalloc.is_tracing():
                 await asyncio.sleep(0.01)
+            assert await get("/debug/pprof/heap") == (503, b"another profile is being made\n")
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
             while (result := await get("/debug/pprof/mutex"))[0] == 503:
@@ -101,17 +93,8 @@ async def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) 
         assert list(tmp_path.iterdir()) == [], "neither request nor answers stay"
 
 
-async def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "MAX_BYTES", 200)
-    async with running_server(tmp_path, "l1") as get:
-        status, body = await get("/debug/pprof/goroutine")
-        result = decode(body)
-        assert status == 200 and result.samples == [] and len(result.comments) == 1
-        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", result.comments[0])
-
-
 async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 0.5)
     async with running_server(tmp_path, "l1", "p2p", silent="p2p") as get:
         result = decode((await get("/debug/pprof/goroutine"))[1])
         assert result.comments == ["no profile of: p2p"]

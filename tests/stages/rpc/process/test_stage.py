@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from aiohttp import WSServerHandshakeError
 
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import Halting
@@ -62,6 +63,8 @@ async def test_servers_that_are_enabled(running_rpc: RunWithRpc) -> None:
         rpc.stage.reset(ResetError("reorg"))
         rpc.stage.report((Problem(None, "l1", "away"),))
         assert await rpc.call("optimism_version") == "v1.2.3-dev", "resets and reports change nothing"
+        with pytest.raises(WSServerHandshakeError):
+            await rpc.http.ws_connect(rpc.url)
     async with running_rpc(status_enabled=True, pprof_enabled=True) as rpc:
         assert [task.name for task in rpc.stage.periodic_tasks] == ["progress", "status history"]
         assert len({server.port for server in rpc.stage.servers.values()} - {0}) == 3

@@ -13,12 +13,11 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.rpc.process import status_server
-from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status.node_status import NodeStatus
+from tests.support.rpc.harness import running_listener
 from tests.support.rpc.node_statuses import UNKNOWN
 from tests.support.rpc.supernode import CHAINS, running_supernode
 from tests.support.timing.conditions import until
@@ -64,19 +63,14 @@ class Served:
 @asynccontextmanager
 async def running_server(*vhosts: str, statuses: Counter | None = None) -> AsyncIterator[Served]:
     server = StatusServer(statuses or Counter(), vhosts)
-    listener = Listener(server.handle, "status", "127.0.0.1", 0, STATUS_LIMITS, Meter("rpc"))
-    await listener.start()
-    try:
-        async with ClientSession() as http:
-            yield Served(http, server, listener.port)
-    finally:
+    async with running_listener(server.handle, STATUS_LIMITS) as listener, ClientSession() as http:
+        yield Served(http, server, listener.port)
         await server.close()
-        await listener.close()
 
 
 async def test_the_page_loads_nothing_from_elsewhere() -> None:
-    """[RPC95]"""
-    async with running_server() as served:
+    """[RPC95] A web page whose name points here reads nothing, also if the RPC server takes any name."""
+    async with running_server("*", "node.internal") as served:
         status, page, headers = await served.get("/status")
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert page == (FOLDER / "status.html").read_bytes()
@@ -91,26 +85,16 @@ async def test_the_page_loads_nothing_from_elsewhere() -> None:
             assert (status, headers["content-type"]) == (200, f"{kind}; charset=utf-8")
             assert body == (FOLDER / path.rpartition("/")[2]).read_bytes()
             assert headers["x-content-type-options"] == "nosniff" and headers["server"] == "rollup-node"
-
-
-async def test_paths_and_methods() -> None:
-    async with running_server() as served:
         for path, location in (("/", "status"), ("/status/", "../status")):
             status, _, headers = await served.get(path)
             assert (status, headers["location"]) == (302, location)
-        assert (await served.get("/status.json"))[0] == 200
         for path in ("/status/status.html", "/status/../status.html", "/metrics", "/status/uplot.json"):
             assert (await served.get(path))[0] == 404
         async with served.http.post(f"http://127.0.0.1:{served.port}/status", data=b"x") as response:
             assert response.status == 405
-
-
-async def test_by_which_names_it_is_addressed() -> None:
-    """[RPC95] A web page whose name points here reads nothing, also if the RPC server takes any name."""
-    async with running_server("*", "node.internal") as served:
         for host, status in (("localhost:7", 200), ("127.0.0.1", 200), ("node.internal", 200), ("evil.example", 403)):
-            assert (await served.get("/status", Host=host))[0] == status
-            assert (await served.get("/status.json", Host=host))[0] == status
+            for path in ("/status", "/status.json"):
+                assert (await served.get(path, Host=host))[0] == status
 
 
 async def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None:

@@ -37,6 +37,7 @@ process_up{process="odd"} 1e
 
 
 def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
+    """[LIF33] Of several chains those of one, by their roles; the metrics have their whole names."""
     path = tmp_path / "processes.json"
     path.write_bytes(msgspec.json.encode(ENTRIES))
     (tmp_path / "supervisor.prom").write_text(METRICS.replace("1e\n", "1\n"))
@@ -50,11 +51,6 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
     path.unlink()
     assert files.processes({}, 5.0 + FILES_SECONDS - 0.1, 1101.0)[1] == 101.0
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
-
-
-def test_of_several_chains_the_processes_of_one_are_shown(tmp_path: Path) -> None:
-    """[LIF33] By their roles; the supervisor's metrics have their whole names."""
-    path = tmp_path / "processes.json"
     engines = [ProcessEntry("engine", 0, pid, 1, 1001.0, 5, str(pid)) for pid in (10, 130)]
     path.write_bytes(msgspec.json.encode([*ENTRIES, *engines]))
     (tmp_path / "supervisor.prom").write_text('process_up{process="engine.10"} 1.0\n')

@@ -1,19 +1,27 @@
-"""The root path of a supernode and the paths of its chains [SNO7, SNO8, LB7, SNO9]."""
+"""The root path of a supernode and the paths of its chains [SNO7, SNO8, LB7, SNO9]. Super roots of one chain: op-node's
+JSON and errors, with an engine process behind it [RPC41 to RPC45]."""
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import orjson
 import pytest
 
+from rollup_node.stages.io import requests
 from rollup_node.stages.io.task import ChainAside, ProcessEntry
-from rollup_node.stages.messages.base import Health, Problem
+from rollup_node.stages.messages.base import Health, Message, Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.interop import ChainVerdict, DeniedOutput, HeadOutput, RoundResponse, Verdicts
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import output_root, super_root
-from rollup_node.stages.rpc.process import superroot
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.process import supernode as supernode_module
+from tests.support.rpc.harness import L1, L2, ROLLUP, RunWithRpc
 from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref, running_supernode
 from tests.support.timing.conditions import until
 
@@ -34,13 +42,18 @@ async def test_paths(tmp_path: Path) -> None:
 
 
 async def test_each_chain_has_its_own_rpc(tmp_path: Path) -> None:
-    """[SNO7, SNO8]"""
+    """[SNO7, SNO8, SNO9, VR9] Of all chains the lowest of each head, and the lowest L1 block."""
     async with running_supernode(tmp_path) as supernode:
+        all_chains = await supernode.call("supernode_syncStatus")
+        assert all_chains["chain_ids"] == ["901", "902"] == list(all_chains["chains"])
+        assert all_chains["current_l1"] == {"hash": "0x" + l1_ref(29).hash.hex(), "number": 29}
+        assert all_chains["safe_timestamp"] == all_chains["local_safe_timestamp"] == GENESIS_TIME + 2 * SAFE
+        assert all_chains["finalized_timestamp"] == GENESIS_TIME + 6
         for chain in CHAINS:
             config = await supernode.call("optimism_rollupConfig", path=f"/{chain}/")
             assert config["l2_chain_id"] == chain
             status = await supernode.call("optimism_syncStatus", path=f"/{chain}")
-            assert status["safe_l2"]["number"] == SAFE + chain - 901
+            assert status["safe_l2"]["number"] == SAFE + chain - 901 and status == all_chains["chains"][str(chain)]
         missing = (-32601, "the method optimism_syncStatus does not exist/is not available")
         assert await supernode.call("optimism_syncStatus") == missing
         assert (await supernode.call("supernode_syncStatus", path="/901/"))[0] == -32601
@@ -49,17 +62,6 @@ async def test_each_chain_has_its_own_rpc(tmp_path: Path) -> None:
         beats = {await supernode.call("heartbeat_check") for _ in range(3)}
         assert len(beats) == 3 and all(len(beat) == 10 for beat in beats)
         assert await supernode.call("heartbeat_check", 1) == (-32602, "too many arguments, want at most 0")
-
-
-async def test_the_status_of_all_chains(tmp_path: Path) -> None:
-    """[SNO9, VR9] The lowest of each head, and the lowest L1 block."""
-    async with running_supernode(tmp_path) as supernode:
-        status = await supernode.call("supernode_syncStatus")
-        assert status["chain_ids"] == ["901", "902"] == list(status["chains"])
-        assert status["current_l1"] == {"hash": "0x" + l1_ref(29).hash.hex(), "number": 29}
-        assert status["safe_timestamp"] == status["local_safe_timestamp"] == GENESIS_TIME + 2 * SAFE
-        assert status["finalized_timestamp"] == GENESIS_TIME + 6
-        assert status["chains"]["902"] == await supernode.call("optimism_syncStatus", path="/902/")
 
 
 async def test_a_verified_chain_that_searches_its_start_keeps_its_safe_head(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ async def test_after_a_start_what_was_verified_is_there_before_any_head(tmp_path
 
 
 async def test_super_roots(tmp_path: Path) -> None:
-    """[LB7, LB10, RPC41 to RPC44]"""
+    """[LB7, LB10, RPC41 to RPC44] With op-supernode's texts where they cannot be told."""
     async with running_supernode(tmp_path) as supernode:
         timestamp = GENESIS_TIME + 11
         result = await supernode.call("superroot_atTimestamp", hex(timestamp))
@@ -99,14 +101,10 @@ async def test_super_roots(tmp_path: Path) -> None:
         roots = [(chain, chain.to_bytes(32, "big")) for chain in CHAINS]
         assert result["data"]["super_root"] == "0x" + super_root(timestamp, roots).hex()
         assert result["data"]["verified_required_l1"]["number"] == 6
-        later = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 2 * SAFE + 2))
-        assert "data" not in later and later["optimistic_at_timestamp"] == {}
-
-
-async def test_super_roots_that_cannot_be_told(tmp_path: Path) -> None:
-    """[LB7] with op-supernode's texts."""
-    branch = "build optimistic branch at {0}: failed to get optimistic"
-    async with running_supernode(tmp_path) as supernode:
+        for after, chains in ((2, ["902"]), (4, [])):
+            later = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 2 * SAFE + after))
+            assert "data" not in later and list(later["optimistic_at_timestamp"]) == chains
+        branch = "build optimistic branch at {0}: failed to get optimistic"
         early = GENESIS_TIME - 1
         text = f"{branch} block at timestamp {{0}} for chain ID 901: failed to convert timestamp to block number: "
         text = f"{text}did not reach genesis time ({GENESIS_TIME}) yet".format(early)
@@ -185,7 +183,7 @@ async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
 
 async def test_verified_super_roots_need_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """[SNO10, LB7] One that is not known is asked of the engine; a chain that gives no answer is named."""
-    monkeypatch.setattr(superroot, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(supernode_module, "PATIENCE_SECONDS", 0.3)
     time = GENESIS_TIME + 10
     outputs = {chain: HeadOutput(b"\x01" * 32, b"\x02" * 32, l1_ref(chain - 890).id) for chain in CHAINS}
     async with running_supernode(tmp_path, verified=True) as supernode:
@@ -230,34 +228,24 @@ async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
         assert orjson.loads((await supernode.get("/902/status.json"))[1])["chain"]["l2_chain_id"] == 902
 
 
-async def test_a_chain_that_is_set_aside_is_not_ready(tmp_path: Path) -> None:
-    """[SNO11, LIF34]"""
+async def test_what_the_supervisor_says_of_each_chain(tmp_path: Path) -> None:
+    """[RPC94, SNO11, LIF33, LIF34] Processes by their roles; a chain that is set aside; metrics with the chain."""
+    entries = [ProcessEntry("supervisor", 0, 1, 1, 1.0, 1), ProcessEntry("l1", 0, 2, 1, 1.0, 1)]
+    entries += [ProcessEntry("engine", 0, chain, 1, 1.0, 1, str(chain)) for chain in CHAINS]
+    (tmp_path / "processes.json").write_bytes(msgspec.json.encode(entries))
     aside = ChainAside("902", "CRASH-LOOP", "process engine.902 died 6 times", 1.0, 16.0)
     (tmp_path / "aside.json").write_bytes(msgspec.json.encode([aside]))
-    async with running_supernode(tmp_path) as supernode:
+    options = {"processes_file": str(tmp_path / "processes.json"), "metrics_enabled": True}
+    async with running_supernode(tmp_path, **options) as supernode:
         status, text = await supernode.get("/readyz")
         reason = "supervisor: CHAIN-ASIDE: process engine.902 died 6 times (CRASH-LOOP)"
         assert (status, orjson.loads(text)["reasons"]) == (503, [f"chain 902: {reason}"])
         assert (await supernode.get("/901/readyz"))[0] == 200
-
-
-async def test_metrics_have_the_chain(tmp_path: Path) -> None:
-    """[LIF33] Of what the rpc process says of each chain."""
-    async with running_supernode(tmp_path, metrics_enabled=True) as supernode:
         for task in supernode.stage.periodic_tasks:
             if task.name == "status metrics":
                 await task.step()
-        text = supernode.meter.text().decode()
-        lines = [line for line in text.splitlines() if "sync_head_age_seconds{" in line]
+        lines = [line for line in supernode.meter.text().decode().splitlines() if "sync_head_age_seconds{" in line]
         assert {line.partition('chain="')[2][:3] for line in lines} == {"901", "902"}
-
-
-async def test_a_chain_shows_its_own_processes_and_the_shared_ones(tmp_path: Path) -> None:
-    """[RPC94] By their roles."""
-    entries = [ProcessEntry("supervisor", 0, 1, 1, 1.0, 1), ProcessEntry("l1", 0, 2, 1, 1.0, 1)]
-    entries += [ProcessEntry("engine", 0, chain, 1, 1.0, 1, str(chain)) for chain in CHAINS]
-    (tmp_path / "processes.json").write_bytes(msgspec.json.encode(entries))
-    async with running_supernode(tmp_path, processes_file=str(tmp_path / "processes.json")) as supernode:
         for chain in CHAINS:
             processes = orjson.loads((await supernode.get(f"/{chain}/status.json"))[1])["processes"]
             assert [(item["name"], item["pid"]) for item in processes] == [
@@ -266,3 +254,124 @@ async def test_a_chain_shows_its_own_processes_and_the_shared_ones(tmp_path: Pat
                 ("engine", chain),
             ]
             assert processes[2]["status_age_s"] is not None
+
+
+# --- superroot_atTimestamp of one chain ---------------------------------------------------------------------------
+
+STATUS = EngineStatus(
+    1, L2, L2, msgspec.structs.replace(L2, timestamp=190), L2, msgspec.structs.replace(L2, timestamp=180), False, False
+)
+ROOT, STATE, STORAGE = b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32
+TIMESTAMP = 5 + 20 * 2 + 1
+
+
+def output(request: OutputRequest, block: L2BlockRef | None = L2) -> OutputResponse:
+    return OutputResponse(request.id, None, block, ROOT, STATE, STORAGE, STATUS)
+
+
+async def test_an_output_at_a_timestamp(running_rpc: RunWithRpc) -> None:
+    def answer(request: Message) -> Message:
+        if isinstance(request, L1AtSafeHeadRequest):
+            return SafeHeadResponse(request.id, None, BlockId(9, b"\x0d" * 32), L2.id)
+        assert isinstance(request, OutputRequest) and request.number == 20 and request.only_safe
+        return output(request)
+
+    async with running_rpc(safedb=True) as rpc:
+        await rpc.until_ready()
+        rpc.on_control = answer
+        l1 = {"hash": "0x" + "0d" * 32, "number": 9}
+        roots = {"stateRoot": to_hex(STATE), "messagePasserStorageRoot": to_hex(STORAGE)}
+        shown = {**roots, "blockHash": to_hex(L2.hash)}
+        assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == {
+            "current_l1": {"hash": to_hex(L1.hash), "number": 10},
+            "safe_timestamp": 200,
+            "local_safe_timestamp": 190,
+            "finalized_timestamp": 180,
+            "optimistic_at_timestamp": {"901": {"output": shown, "output_root": to_hex(ROOT), "required_l1": l1}},
+            "chain_ids": ["901"],
+            "data": {
+                "verified_required_l1": l1,
+                "super": {"timestamp": hex(TIMESTAMP), "chains": [{"ChainID": "901", "Output": to_hex(ROOT)}]},
+                "super_root": to_hex(super_root(TIMESTAMP, [(901, ROOT)])),
+            },
+        }
+
+
+async def test_a_block_that_is_not_safe_has_no_data_and_that_of_genesis_needs_no_record(
+    running_rpc: RunWithRpc,
+) -> None:
+    """[RPC43, RPC44]"""
+    genesis = L2BlockRef(ROLLUP.genesis.l2.hash, 0, ZERO_HASH, 5, ROLLUP.genesis.l1, 0)
+    async with running_rpc() as rpc:
+        rpc.on_control = lambda request: output(request, None)
+        result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+        assert "data" not in result and result["optimistic_at_timestamp"] == {} and result["chain_ids"] == ["901"]
+        assert result["current_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
+        rpc.on_control = lambda request: output(request, genesis)
+        result = await rpc.call("superroot_atTimestamp", "0x5")
+        assert result["data"]["verified_required_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
+
+
+def newer(number: int) -> DerivationStatus:
+    """Derivation has moved on to this L1 block."""
+    return DerivationStatus(1, L1BlockRef(b"\x0f" * 32, number, L1.hash, 112), True)
+
+
+@pytest.mark.parametrize("method", ["superroot_atTimestamp", "optimism_outputAtBlock"])
+async def test_current_l1_is_not_newer_than_the_heads(
+    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """[RPC33, RPC43a]: L1 block 11 is read while the engine process answers with heads from before it."""
+    monkeypatch.setattr(requests, "REPEAT_SECONDS", 0.02)
+    async with running_rpc() as rpc:
+
+        def answer(request: Any) -> Message | None:
+            rpc.status["derivation"].set(newer(11))
+            seen = rpc.stage.node.seen.derivation
+            assert seen is not None
+            return output(request, None if request.only_safe else L2) if seen == newer(11) else None
+
+        await rpc.until_ready()
+        rpc.on_control = answer
+        result = await rpc.call(method, hex(TIMESTAMP))
+        assert result.get("syncStatus", result)["current_l1"]["number"] == 10
+        rpc.on_control = lambda request: output(request, None if request.only_safe else L2)
+        result = await rpc.call(method, hex(TIMESTAMP))
+        assert result.get("syncStatus", result)["current_l1"]["number"] == 11
+
+
+async def test_current_l1_is_zero_during_a_reset_and_without_derivation(running_rpc: RunWithRpc) -> None:
+    """[RPC40, RPC43a]: the L1 block of a follow source may be ahead of our heads."""
+    no_heads = EngineStatus(1, None, None, None, None, None, False, False)
+    for derives, statuses in (
+        (True, (msgspec.structs.replace(STATUS, reset=2), no_heads)),
+        (False, (msgspec.structs.replace(STATUS, current_l1=L1),)),
+    ):
+        async with running_rpc(derives=derives) as rpc:
+            await rpc.until_ready()
+            for status in statuses:
+                rpc.on_control = lambda request, status=status: msgspec.structs.replace(  # type: ignore[misc]
+                    output(request, None), status=status
+                )
+                result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+                assert result["current_l1"]["number"] == 0
+
+
+@pytest.mark.parametrize("reason", ["l1 at safe head not found", "safe head database not enabled"])
+async def test_errors(running_rpc: RunWithRpc, reason: str) -> None:
+    """[RPC44, RPC45, SDB1, SDB6]: never a zero block for one that is not recorded."""
+
+    def answer(request: Any) -> Message:
+        if isinstance(request, L1AtSafeHeadRequest):
+            return SafeHeadResponse(request.id, reason, L1.id, L2.id)
+        return output(request)
+
+    async with running_rpc(safedb="enabled" not in reason) as rpc:
+        text = "target block number for timestamp 4: did not reach genesis time (5) yet"
+        assert await rpc.call("superroot_atTimestamp", "0x4") == (-32000, text)
+        rpc.on_control = answer
+        text = f"l1AtSafeHead@{to_hex(L2.hash)}:20: {reason}"
+        assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == (-32000, text)
+        rpc.on_control = lambda request: OutputResponse(request.id, "busy", None, ROOT, STATE, STORAGE, None)
+        assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == (-32000, "busy")
+        assert (await rpc.call("superroot_atTimestamp", "latest"))[0] == -32602

@@ -13,14 +13,13 @@ import msgspec
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError, web
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.jsonrpc import JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process import websocket
-from rollup_node.stages.rpc.process.listener import Exchange, Listener
+from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.websocket import (
     HEADS,
     MAX_CALLS,
@@ -31,7 +30,7 @@ from rollup_node.stages.rpc.process.websocket import (
     asks_for_websocket,
 )
 from rollup_node.stages.rpc.responses import l2_ref
-from tests.support.rpc.harness import L2, RpcHarness
+from tests.support.rpc.harness import L2, RpcHarness, running_listener
 
 
 class Echo(Session):
@@ -69,14 +68,13 @@ async def echoing() -> AsyncIterator[ClientWebSocketResponse]:
 
     sessions = SessionServer[Echo]()
     Echo.go, Echo.running, Echo.answers, Echo.ends = asyncio.Event(), 0, 0, 0
-    listener = Listener(handle, "echo", "127.0.0.1", 0, Limits(10, 10, 1 << 20), Meter("rpc"))
-    await listener.start()
-    try:
-        async with asyncio.timeout(30), ClientSession() as http, http.ws_connect(listener.local_url) as socket:
-            yield socket
-    finally:
-        await listener.close()
-        assert not sessions.sessions
+    async with (
+        running_listener(handle, Limits(10, 10, 1 << 20)) as listener,
+        ClientSession() as http,
+        http.ws_connect(listener.local_url) as socket,
+    ):
+        yield socket
+    assert not sessions.sessions
 
 
 def call(method: str, number: int) -> dict[str, object]:
@@ -93,6 +91,9 @@ async def test_a_call_that_waits_delays_no_other() -> None:
         await socket.send_json(call("wait", 1))
         await socket.send_bytes(b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": 2}')
         assert (await socket.receive_json())["result"] == 2
+        for text, code in (("{", -32700), ("[]", -32600)):
+            await socket.send_str(text)
+            assert (await socket.receive_json())["error"]["code"] == code, "no call"
         Echo.go.set()
         assert (await socket.receive_json())["result"] == 1
         assert Echo.answers == 2
@@ -115,13 +116,6 @@ async def test_only_so_many_calls_are_under_way_and_none_is_left() -> None:
         await socket.close()
         await until_running(0)
     assert (Echo.answers, Echo.ends) == (0, 1)
-
-
-@pytest.mark.parametrize("text", ["{", "[]"])
-async def test_what_is_no_call_is_answered_with_an_error(text: str) -> None:
-    async with echoing() as socket:
-        await socket.send_str(text)
-        assert (await socket.receive_json())["error"]["code"] in (-32700, -32600)
 
 
 async def test_a_bug_and_a_long_message_end_the_connection(capfd: pytest.CaptureFixture[str]) -> None:
@@ -202,16 +196,8 @@ async def test_a_change_of_the_head_is_sent_and_no_other(method: str, changed: d
         }
 
 
-async def test_an_unknown_head_is_no_change(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
-        await client.heads(1)
-        await client.call("ws_subscribe_unsafe_head")
-        for unsafe in (None, 1, 2):
-            await client.heads(unsafe)
-        assert (await client.socket.receive_json())["params"]["result"]["number"] == 2
-
-
 async def test_a_subscription_ends(tmp_path: Path) -> None:
+    """An unknown head is no change; a node that stops says so."""
     async with connected(tmp_path) as client:
         await client.heads(1)
         first, second = [await client.call("ws_subscribe_unsafe_head") for _ in range(2)]
@@ -220,9 +206,13 @@ async def test_a_subscription_ends(tmp_path: Path) -> None:
         assert await client.call("ws_unsubscribe_unsafe_head", first) is True
         assert await client.call("ws_unsubscribe_unsafe_head", first) is False
         assert (await client.call("ws_unsubscribe_unsafe_head"))["code"] == -32602
-        await client.heads(2)
-        assert (await client.socket.receive_json())["params"]["subscription"] == second
+        for unsafe in (None, 1, 2):
+            await client.heads(unsafe)
+        params = (await client.socket.receive_json())["params"]
+        assert (params["subscription"], params["result"]["number"]) == (second, 2)
         assert (await client.call("ws_subscribe_nothing"))["code"] == -32601
+        await client.rpc.stage.close()
+        assert (await client.socket.receive()).type is WSMsgType.CLOSE
 
 
 async def test_every_method_is_served_and_batches_end_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,12 +245,6 @@ async def test_who_may_connect(tmp_path: Path) -> None:
         assert not isinstance(answer, dict) or "unauthorized" not in answer["message"]
 
 
-async def test_without_the_option_nobody_may(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), RpcHarness(tmp_path).running() as rpc:
-        with pytest.raises(WSServerHandshakeError):
-            await rpc.http.ws_connect(rpc.url)
-
-
 async def test_connections_and_subscriptions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "MAX_SESSIONS", 1)
     async with connected(tmp_path) as client:
@@ -290,10 +274,3 @@ async def test_a_client_that_does_not_read_is_disconnected(
         (server,) = client.rpc.stage.streams
         assert isinstance(server, WebSocketRpcServer)
         await client.rpc.until(lambda: not server.sessions)
-
-
-async def test_a_node_that_stops_says_so(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
-        await client.call("ws_subscribe_unsafe_head")
-        await client.rpc.stage.close()
-        assert (await client.socket.receive()).type is WSMsgType.CLOSE

@@ -92,6 +92,8 @@ def test_recent_waits_are_those_of_the_last_twelve_seconds() -> None:
     assert waits.longest() == "engine"
     waits.add(DerivationWaits(l1=30, engine=5), 40)
     assert waits.longest() is None
+    waits.add(DerivationWaits(l1=6), 41)
+    assert waits.longest() == "l1", "the process was restarted"
 
 
 STEP = int(STEP_SECONDS)
@@ -183,31 +185,8 @@ def test_a_sync_from_start_to_tip() -> None:
 
 
 @pytest.mark.condition("C4")
-def test_a_sync_says_what_limits_it() -> None:
+def test_a_sync_says_what_limits_it_and_how_many_requests_an_l1_block_takes() -> None:
     """[LOG17]"""
-
-    def waited(**waits: int) -> Snapshot:
-        seen = snapshot(0, 2, 487)
-        assert seen.derivation is not None
-        return seen._replace(derivation=msgspec.structs.replace(seen.derivation, waits=DerivationWaits(**waits)))
-
-    node = Node()
-    node.run(NOTHING, 6)
-    result = []
-    for seen in (
-        waited(l1=3, engine=2),
-        waited(l1=4, engine=12),
-        waited(l1=4, engine=12),
-        waited(l1=4, engine=12, derivation=3, blobs=4),
-        # The process was restarted.
-        waited(l1=1, compute=7),
-    ):
-        (line,) = node.run(seen, 12)
-        result.append(line.fields.get("limited_by"))
-    assert result == ["l1", "engine", None, "blobs", "compute"]
-
-
-def test_a_sync_says_how_many_requests_an_l1_block_takes() -> None:
     node = Node()
     node.run(NOTHING, 6)
     counts = EndpointCounts("l1", "a", True, 0, 0, 0, None, False, "", 0, 0)
@@ -215,8 +194,10 @@ def test_a_sync_says_how_many_requests_an_l1_block_takes() -> None:
     for step in range(3):
         seen = snapshot(40 * step, 2 + 20 * step, 487)
         endpoints = {"l1": (msgspec.structs.replace(counts, requests=62 * step),)}
-        lines += node.run(seen._replace(endpoints=endpoints), 12)
+        derivation = DerivationStatus(1, l1_ref(2 + 20 * step), False, waits=DerivationWaits(engine=5 * step))
+        lines += node.run(seen._replace(endpoints=endpoints, derivation=derivation), 12)
     assert [line.fields.get("l1_req_per_block") for line in lines] == [None, 3.1, 3.1]
+    assert [line.fields.get("limited_by") for line in lines] == [None, "engine", "engine"]
 
 
 def test_a_short_sync_is_not_announced() -> None:
@@ -288,13 +269,10 @@ SEEN = st.builds(
 ) | st.just(NOTHING)
 
 
-def test_a_day_at_the_tip_has_less_than_8000_lines() -> None:
-    assert 86_400 / LINE_SECONDS < 0.92 * 8000, "the rest is for changes, and for other processes"
-
-
 @settings(max_examples=30)
 @given(st.lists(st.tuples(SEEN, st.integers(1, 30)), max_size=10))
 def test_lines_are_bounded_and_no_eta_is_negative(seen: list[tuple[Snapshot, int]]) -> None:
+    assert 86_400 / LINE_SECONDS < 0.92 * 8000, "lines of a day at the tip; the rest is for other processes"
     node = Node()
     for one, seconds in seen:
         node.run(one, seconds)

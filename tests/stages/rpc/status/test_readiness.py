@@ -9,7 +9,6 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EL_SYNC, EngineStatus, ForkDoubt
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, load_bundle
 from rollup_node.stages.rpc.config import RpcConfig
@@ -101,30 +100,21 @@ def safe(time: int) -> L2BlockRef:
 
 
 def test_a_fork_to_come() -> None:
+    """The warning ends when batches were derived on the activation block."""
     (result,) = upgrade_warnings(CROSSES, None, TIME - 3 * 86_400 - 7200)
     assert result.code == "BUNDLE-UNCONFIRMED" and "--rollup.lagoon-bundle=FILE" in result.do
     assert result.text.startswith("lagoon activates in 3d2h (2026-12-10T16:00:01Z), and its upgrade bundle ")
     assert load_bundle("lagoon").sha256[:8] in result.text
-
-
-def test_it_ends_when_batches_were_derived_on_the_activation_block() -> None:
     (result,) = upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS - 1), TIME + 9000)
     assert "has activated" in result.text
     assert upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS), TIME + 9000) == []
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        PLAIN_ROLLUP,
-        msgspec.structs.replace(CROSSES, fork_times={"karst": TIME}),
-        msgspec.structs.replace(CROSSES, fork_times={"lagoon": 0}),
-        msgspec.structs.replace(CROSSES, bundles={"lagoon": CONFIRMED}),
-    ],
-    ids=["no fork", "Karst", "at genesis", "confirmed"],
-)
-def test_chains_without_a_warning(config: RollupConfig) -> None:
-    assert upgrade_warnings(config, None, 0.0) == []
+def test_chains_without_a_warning() -> None:
+    """No fork, Karst, one at genesis, and one that is confirmed."""
+    assert upgrade_warnings(PLAIN_ROLLUP, None, 0.0) == []
+    for change in ({"fork_times": {"karst": TIME}}, {"fork_times": {"lagoon": 0}}, {"bundles": {"lagoon": CONFIRMED}}):
+        assert upgrade_warnings(msgspec.structs.replace(CROSSES, **change), None, 0.0) == []
 
 
 @pytest.mark.condition("C13")
@@ -179,16 +169,11 @@ def test_an_el_sync_is_one_with_and_without_progress() -> None:
         assert NodeState(derives=True).step((UnreadyReason(process, problem),), None, 0.0) is State.STARTING
 
 
-def test_lag_of_a_derivation_that_is_not_known() -> None:
+def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
+    """[RPC92] Before derivation has kept up once, it counts at once, and so it does after a reset or while unknown."""
     lag = L1Lag()
     for head, derivation in ((None, None), (ref(9), None), (None, reading(5)), (ref(9), reading(None))):
-        assert lag.step(head, derivation, 0.0) is None
-        assert lag.is_over(12, 0.0)
-
-
-def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
-    """[RPC92] Before derivation has kept up once, it counts at once, and so it does after a reset."""
-    lag = L1Lag()
+        assert lag.step(head, derivation, 0.0) is None and lag.is_over(12, 0.0)
     assert lag.step(ref(100), reading(80), 0.0) == 20
     assert lag.is_over(12, 0.0)
     assert lag.step(ref(100), reading(88), 1.0) == 12
@@ -208,15 +193,12 @@ def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
 
 
 def test_what_an_idle_derivation_may_not_read_does_not_count() -> None:
-    """[LOG8] With a supervisor, which provides the L1 blocks one by one."""
+    """[LOG8] With a supervisor, which provides the L1 blocks one by one, and with `verifier.l1-confs`, also on an L1
+    whose head never rests."""
     lag = L1Lag()
     lag.step(ref(100), reading(80, idle=True), 0.0)
     assert lag.step(ref(100), reading(80, idle=True), 2.0) == 0
     assert lag.step(ref(103), reading(80, idle=True), 3.0) == 3
-
-
-def test_confirmations_do_not_count() -> None:
-    """[LOG8] `verifier.l1-confs`, also on an L1 whose head never rests."""
     lag = L1Lag(confs=20)
     for head in range(100, 110):
         assert lag.step(ref(head), reading(head - 20, idle=True), (head - 100) / 10) == 0
@@ -233,9 +215,6 @@ def test_a_sync_without_an_end() -> None:
     assert not slow.step(State.SYNCING, 0.6, 0.5, 600, SLOW_SECONDS + 2)
     assert not slow.step(State.SYNCED, 0.4, 0.5, 600, SLOW_SECONDS + 3)
     assert not slow.step(State.SYNCING, None, 0.5, 600, SLOW_SECONDS + 4), "the speed is not known yet"
-
-
-def test_a_sync_that_reads_l1_before_its_first_batch_is_not_slow() -> None:
     slow = SlowSync()
     for second in range(100):
-        assert not slow.step(State.SYNCING, 0.0, 0.5, 4000 - 12 * (second // 10), float(second))
+        assert not slow.step(State.SYNCING, 0.0, 0.5, 4000 - 12 * (second // 10), float(second)), "it reads L1"

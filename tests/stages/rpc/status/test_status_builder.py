@@ -11,7 +11,7 @@ from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, ProofStatus, State
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProblemStatus, ProcessStatus, ProofStatus, State
 from rollup_node.stages.rpc.status.readiness import UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import (
     SPECS,
@@ -158,13 +158,16 @@ def test_endpoints_and_requests_for_each_l1_block() -> None:
     assert [state[0].state for state in states if state] == ["throttled", "ok"]
 
 
-def test_queues() -> None:
+def test_queues_and_the_sequencing_window() -> None:
     """[RPC94] Those of processes that do not publish one are unknown."""
     listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
     queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
     status = StatusBuilder(config()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
     assert [process.queue for process in status.processes or ()] == [3, None, 0]
     assert status.compute_tasks == 7
+    builder = StatusBuilder(config())
+    used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
+    assert [(item.used_blocks, item.left_blocks) for item in used if item] == [(0, 20), (15, 5), (45, 0)]
 
 
 def test_drops_by_reason() -> None:
@@ -197,25 +200,21 @@ def test_the_proof_of_l1() -> None:
     assert status.l1.proof is not None and status.l1.proof.finality_late and not status.warnings
 
 
-def test_the_sequencing_window() -> None:
-    builder = StatusBuilder(config())
-    used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
-    assert [(item.used_blocks, item.left_blocks) for item in used if item] == [(0, 20), (15, 5), (45, 0)]
-
-
 def test_a_problem_is_as_old_as_its_first_status() -> None:
     """Numbers in its text may change meanwhile."""
     builder = StatusBuilder(config(12))
-    for second in (0, 2, 4):
+    for second in (0, 2, 4.25):
         faults = (
-            UnreadyReason("derivation", Problem(None, "", f"has waited {second} s")),
-            UnreadyReason("blobs", Problem(Code.BLOB_EXPIRED, "", f"block {second}")),
+            UnreadyReason("derivation", Problem(None, "", f"has waited {int(second)} s")),
+            UnreadyReason("blobs", Problem(Code.BLOB_EXPIRED, "", f"block {int(second)}")),
         )
         status = builder.build(seen(100, 100, *faults), second, 1200.0 + second)
     derivation, blobs = status.problems
-    assert (derivation.code, derivation.since, derivation.age_s) == (None, 1200, 4.0)
-    assert (blobs.process, blobs.code, blobs.text) == ("blobs", "BLOB-EXPIRED", "BLOB-EXPIRED: block 4")
-    assert status.reasons == ["derivation: has waited 4 s", "blobs: BLOB-EXPIRED: block 4"]
+    text = "BLOB-EXPIRED: block 4"
+    assert derivation == ProblemStatus("derivation", None, "has waited 4 s", 1200, 4.2)
+    expired = Code.BLOB_EXPIRED
+    assert blobs == ProblemStatus("blobs", expired.text, text, 1200, 4.2, expired.meaning, expired.remedy)
+    assert status.reasons == ["derivation: has waited 4 s", f"blobs: {text}"]
     assert status.sentence == "starting: derivation: has waited 4 s (and 1 more)"
     builder.build(seen(100, 100), 5.0, 1205.0)
     (again,) = builder.build(seen(100, 100, faults[1]), 6.0, 1206.0).problems
