@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.parsing import FLAGS, option_parser
-from rollup_node.node.options.table import SECTIONS
+from rollup_node.node.options.parsing import option_parser
+from rollup_node.node.options.table import FLAGS, SECTIONS
 from rollup_node.node.system.exit_codes import PROGRAM
 
 MAIN_OPTIONS = {
