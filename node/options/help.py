@@ -55,9 +55,4 @@ def full_help_text(commands: Mapping[str, str]) -> str:
 
 def _usage(option: AnyOption) -> str:
     is_flag = option.value_type.label == "bool"
-    return f"--{option.name}" if is_flag else f"--{option.name} {metavar(option)}"
-
-
-def metavar(option: AnyOption) -> str:
-    """Return what stands for the value of an option in usage lines."""
-    return option.value_type.label.split()[0].upper()
+    return f"--{option.name}" if is_flag else f"--{option.name} {option.metavar}"

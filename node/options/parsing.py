@@ -252,7 +252,7 @@ def option_parser(
                 env_var=option.variable,
                 is_config_file=option.name == "config" or None,
                 action="append" if option.value_type.is_list else "store",
-                metavar=option.value_type.label.split()[0].upper(),
+                metavar=option.metavar,
                 help=configargparse.SUPPRESS
                 if option.hidden
                 else f"{option.help}{allowed}{default} [{option.variable}]".replace("%", "%%"),
