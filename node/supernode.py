@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines
-from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.supernode import (
     ALL,
     INFORMATION,
@@ -63,7 +62,7 @@ def plan_chains(options: NodeOptions) -> Plans:
     for chain_id, of_chain in options.chains.items():
         values = chain_values(options.own, int(chain_id), of_chain)
         try:
-            lines = wrong_lines(ParsedOptions(values, ()))
+            lines = wrong_lines(NodeOptions({"": values}))
             if not lines:
                 runtime_dir = plans[0].runtime_dir if plans else None
                 plans.append(plan_node(values, chain_id, runtime_dir))

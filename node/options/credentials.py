@@ -1,13 +1,13 @@
 """Options in files of a folder: systemd's credentials, or a secret that Kubernetes mounts [OPT87]."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
-from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.file import ScopeOf
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import OPTIONAL_PATH, PATH, ValueType
 from rollup_node.stages.io.files.private_files import read_secret_file
@@ -21,7 +21,7 @@ MAX_UNKNOWN = 40
 
 
 class CredentialFiles(NamedTuple):
-    """Texts by the name of the file, as a variable would have them; a line for what is nearly an option, or wrong."""
+    """Texts by option, as a variable would have them; a line for what is nearly an option, or wrong."""
 
     folder: str = ""
     values: Mapping[str, str] = MappingProxyType({})
@@ -29,14 +29,10 @@ class CredentialFiles(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def read_credentials(
-    environ: Mapping[str, str],
-    scope_of: Callable[[str], tuple[str, Mapping[str, AnyOption]]] = lambda name: ("", OPTIONS),
-) -> CredentialFiles:
+def read_credentials(environ: Mapping[str, str], scope_of: ScopeOf = lambda name: ("", OPTIONS)) -> CredentialFiles:
     """Return the options that the folder has: the content of each file named as one, or its path where that is wanted.
 
-    `scope_of` returns what may stand before an option's name, such as `vn.10.`, and the options that may follow. Files
-    of other names are for other programs, and a warning if an option of that topic has nearly that name."""
+    Files of other names are for other programs, and a warning if an option of that topic has nearly that name."""
     folder = environ.get(FOLDER)
     if not folder:
         return CredentialFiles()
@@ -54,7 +50,7 @@ def read_credentials(
             continue
         if name in options:
             try:
-                values[file] = _value(Path(folder, file), options[name].value_type)
+                values[f"{prefix}{options[name].name}"] = _value(Path(folder, file), options[name].value_type)
             except OptionError as error:
                 errors.append(str(error))
         elif any(option.startswith(f"{name.partition('.')[0]}.") for option in options):

@@ -2,14 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TextIO
 
 import configargparse
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.table import FLAGS, OPTIONS
 from rollup_node.stages.protocol.texts import one_line
 
 MAX_FILE = 1 << 20
@@ -28,7 +28,8 @@ _SECRETS = [name for option in OPTIONS.values() if option.secret for name in opt
 _MANY_PARTS = re.compile(r"(?:[\w-]+\s*\.\s*){20}")
 _PLACE = re.compile(r"\s*\(at line (\d+)(?:, column \d+)?\)")
 
-_BY_NAME = {name: option for option in OPTIONS.values() for name in option.names}
+ScopeOf = Callable[[str], tuple[str, Mapping[str, AnyOption]]]
+"""Returns what stands before the name of an option, such as `vn.10.`, and the options that may follow."""
 
 
 class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
@@ -38,6 +39,11 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
     class because ConfigArgParse makes the instance."""
 
     errors: ClassVar[list[str]] = []
+
+    @staticmethod
+    def scope_of(name: str) -> tuple[str, Mapping[str, AnyOption]]:
+        """Return what stands before the name of an option, and the options that may follow: nothing, and all."""
+        return "", FLAGS
 
     def get_syntax_description(self) -> str:
         """One sentence for the help text."""
@@ -50,8 +56,9 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         for key, value in read_settings(stream, name):
             if key in values:
                 self.errors.append(f"option {key} is given twice in file {name}")
+            prefix, options = self.scope_of(key)
             try:
-                values[key] = setting_texts(key, key, value, name, suggest=len(self.errors) < MAX_SUGGESTIONS)
+                values[key] = _setting_texts(key, prefix, value, name, options, len(self.errors) < MAX_SUGGESTIONS)
             except OptionError as error:
                 self.errors.append(str(error))
         return values
@@ -131,10 +138,11 @@ def _read_yaml(text: str) -> dict[str, Any]:
     return settings
 
 
-def setting_texts(
-    key: str, option: str, value: Any, name: str, options: Mapping[str, AnyOption] = _BY_NAME, suggest: bool = True
+def _setting_texts(
+    key: str, prefix: str, value: Any, name: str, options: Mapping[str, AnyOption], suggest: bool
 ) -> str | list[str]:
     """Return the texts of a setting with that key in the file `name`, for one of `options`. Raises OptionError."""
+    option = key.removeprefix(prefix)
     if option not in options:
         secret = next((secret for secret in _SECRETS if option.startswith(f"{secret}.")), None)
         text = f"{secret}.***" if secret else key

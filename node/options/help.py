@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.parsing import FLAGS, option_parser
-from rollup_node.node.options.table import SECTIONS
+from rollup_node.node.options.parsing import option_parser
+from rollup_node.node.options.table import FLAGS, SECTIONS
 from rollup_node.node.system.exit_codes import PROGRAM
 
 MAIN_OPTIONS = {
@@ -55,9 +55,4 @@ def full_help_text(commands: Mapping[str, str]) -> str:
 
 def _usage(option: AnyOption) -> str:
     is_flag = option.value_type.label == "bool"
-    return f"--{option.name}" if is_flag else f"--{option.name} {metavar(option)}"
-
-
-def metavar(option: AnyOption) -> str:
-    """Return what stands for the value of an option in usage lines."""
-    return option.value_type.label.split()[0].upper()
+    return f"--{option.name}" if is_flag else f"--{option.name} {option.metavar}"

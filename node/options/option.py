@@ -48,6 +48,11 @@ class AnyOption:
         return (self.name, *(name for name, _ in self.old_names))
 
     @property
+    def metavar(self) -> str:
+        """What stands for its value in usage lines."""
+        return self.value_type.label.split()[0].upper()
+
+    @property
     def config_field(self) -> tuple[type[msgspec.Struct], str] | None:
         """The class and the name of `field`, or None when there is none."""
         if not inspect.ismemberdescriptor(self.field) or not issubclass(self.field.__objclass__, msgspec.Struct):

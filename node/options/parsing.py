@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, TextIO
+from typing import NamedTuple, NoReturn, TextIO
 
 import configargparse
 
@@ -16,15 +16,14 @@ from rollup_node.node.options.errors import (
     reject_end_of_options,
     shown,
 )
-from rollup_node.node.options.file import MAX_BYTES, OptionsFile
+from rollup_node.node.options.file import MAX_BYTES, OptionsFile, ScopeOf
 from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.option import AnyOption, Section
-from rollup_node.node.options.table import OPTIONS, SECTIONS
+from rollup_node.node.options.table import FLAGS, OPTIONS, SECTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.system.exit_codes import PROGRAM
 
-FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
 MAX_SHOWN = 200
 """Characters of a path."""
 OVERRIDE = "override."
@@ -33,29 +32,6 @@ _EPILOG = """An option may be set by its flag, by the variable in brackets, or i
 --config; the first of these that sets it wins. Booleans are given bare or as
 --name=true and --name=false, durations as 12s, 6m24s or 500ms, lists with
 commas between items or by repeating the flag."""
-
-
-class ParsedOptions(NamedTuple):
-    """Values, warnings to log, a line for each wrong option.
-
-    Without `has_file` the options file cannot be read, and what it sets is missing."""
-
-    values: Values
-    warnings: tuple[str, ...]
-    errors: tuple[str, ...] = ()
-    has_file: bool = True
-
-    @property
-    def node(self) -> NodeOptions:
-        """The same as those of a node of one chain."""
-        values = self.values
-        texts = tuple((OPTIONS[name], values.texts(name)) for name in values.names_given())
-        return NodeOptions({"": values}, warnings=self.warnings, errors=self.errors, texts=texts)
-
-    @property
-    def lacks_names(self) -> bool:
-        """Whether an option may seem to be missing because its name is misspelt, or has no value."""
-        return any(line.startswith(("unknown", "flag --")) for line in self.errors)
 
 
 class NormalizedFlags(NamedTuple):
@@ -73,8 +49,17 @@ class _OptionParser(configargparse.ArgumentParser):  # type: ignore[misc]
         raise OptionError(" ".join(message.split()).rpartition(". Error: ")[2])
 
 
-def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
-    """Parse all options; rules between them are not checked.
+class GivenOptions(NamedTuple):
+    """What is given for the options of a parser by name, with the fields of NodeOptions."""
+
+    fields: dict[str, GivenTexts]
+    warnings: tuple[str, ...]
+    errors: tuple[str, ...]
+    has_file: bool
+
+
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> NodeOptions:
+    """Parse all options of a node of one chain; rules between them are not checked.
 
     `others` are further flags, of a command that accepts options of the node, to suggest for misspelt ones. Raises
     WrongOptions when an option is invalid."""
@@ -84,13 +69,30 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: 
     return parsed
 
 
-def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
+def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> NodeOptions:
     """Return the same with what is wrong in `errors`; what remains is in `values`."""
-    environment, credentials = read_environment(environ), read_credentials(environ)
-    flags = normalized(arguments, others)
+    flags = normalized(arguments, OptionsFile.scope_of, {*INFORMATION, *others})
+    given = read_given(_parser(), OPTIONS, flags, read_environment(environ), read_credentials(environ))
+    values = Values(given.fields)
+    texts = tuple((OPTIONS[name], values.texts(name)) for name in values.names_given())
+    errors = (*given.errors, *values.errors)
+    return NodeOptions({"": values}, Values({}, {}), given.warnings, errors, texts, given.has_file)
+
+
+def read_given(
+    parser: configargparse.ArgumentParser,
+    options: Mapping[str, AnyOption],
+    flags: NormalizedFlags,
+    environment: EnvironmentOptions,
+    credentials: CredentialFiles,
+    scope_of: ScopeOf = OptionsFile.scope_of,
+) -> GivenOptions:
+    """Return what flags, environment, credentials and options file give for the options of a parser, by name.
+
+    Of options that the parser does not know, but `scope_of` does, it has what the file gives."""
     errors = [*flags.errors, *environment.errors, *credentials.errors]
-    variables = {OPTIONS[name].variable: text for name, text in credentials.values.items()} | environment.values
-    parser, has_file = _parser(), True
+    variables = {options[name].variable: text for name, text in credentials.values.items()} | environment.values
+    has_file = True
     OptionsFile.errors.clear()
     try:
         namespace, _ = parser.parse_known_args(flags.words, env_vars=variables)
@@ -98,14 +100,38 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
         errors += error_lines(error)
         has_file = False
         # The file cannot be read; flags and variables are read without it.
-        config = OPTIONS["config"]
+        config = options["config"]
         words = [word for word in flags.words if not word.startswith(f"--{config.name}=")]
         variables.pop(config.variable, None)
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
+    fields: dict[str, GivenTexts] = {}
+    sources: dict[str, str] = {}
+    for origin, settings in parser.get_source_to_settings_dict().items():
+        for key, (action, value) in settings.items():
+            if origin == "environment_variables":
+                variable, name = environment.set_by.get(key), action.dest
+                credential = f"credential {name} in {credentials.folder}"
+                fields[name] = GivenTexts((), f"variable {variable} (--{name})" if variable else credential, True)
+            elif origin.startswith("config_file|"):
+                source = f"{key} in file {origin.partition('|')[2]}"
+                if action is not None:
+                    sources[action.dest] = source
+                    continue
+                prefix, known = scope_of(key)
+                option = known[key.removeprefix(prefix)]
+                fields[f"{prefix}{option.name}"] = _given_texts(value, source, option.value_type.split_flags)
+    for name, texts in vars(namespace).items():
+        if texts is not None and name in options:
+            by_variable, split = fields.get(name), options[name].value_type.split_flags
+            source = sources.get(name, f"flag --{name}")
+            fields[name] = _given_texts(texts, *(by_variable[1:] if by_variable else (source, split)))
     errors += OptionsFile.errors
-    fields = _given(vars(namespace), parser.get_source_to_settings_dict(), environment, credentials)
-    values, warnings = Values(fields), (*environment.warnings, *credentials.warnings)
-    return ParsedOptions(values, warnings, (*errors, *values.errors), has_file)
+    warnings = (*environment.warnings, *credentials.warnings)
+    return GivenOptions(fields, warnings, tuple(errors), has_file)
+
+
+def _given_texts(texts: str | list[str], source: str, split: bool) -> GivenTexts:
+    return GivenTexts(tuple(texts) if isinstance(texts, list) else (texts,), source, split)
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:
@@ -114,43 +140,39 @@ def requested_information(arguments: Sequence[str]) -> str | None:
     return next((INFORMATION[name] for name in flags if name in INFORMATION), None)
 
 
-def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> NormalizedFlags:
+def normalized(arguments: Sequence[str], scope_of: ScopeOf, others: Iterable[str] = ()) -> NormalizedFlags:
     """Return the arguments with every flag as `--name=value` [OPT2]. `others` are flags to suggest.
 
     Single dashes are doubled, bare booleans are true, values in the next argument are attached."""
     words = list(arguments)
-    known = {*FLAGS, *INFORMATION, *others}
     result: list[str] = []
     errors: list[str] = []
     while words:
         try:
-            name, text = next_flag(words, FLAGS, known)
-            result.append(f"--{name}={text}")
+            result.append(_next_flag(words, scope_of, others))
         except OptionError as error:
             errors.append(str(error))
     return NormalizedFlags(result, tuple(errors))
 
 
-def next_flag(
-    words: list[str], flags: Mapping[str, AnyOption], known: Iterable[str], prefix: str = ""
-) -> tuple[str, str]:
-    """Remove one flag with its value, and return both; `prefix` stands before its name in errors.
-
-    Raises OptionError when it is wrong."""
+def _next_flag(words: list[str], scope_of: ScopeOf, others: Iterable[str]) -> str:
+    """Remove one flag with its value, and return both. Raises OptionError when it is wrong."""
     word = words.pop(0)
     flag, equals, text = word.partition("=")
     name = _name_of_flag(flag)
     if name is None:
         raise OptionError(f"unexpected argument {shown(word)}: options start with --")
-    if name not in flags:
+    prefix, options = scope_of(name)
+    own = name.removeprefix(prefix)
+    if own not in options:
         if not equals and words and not words[0].startswith("-"):
             words.pop(0)  # its value, most likely
-        unknown = f"--{prefix}{name}" if prefix else flag
-        raise OptionError(f"unknown flag {shown(unknown)[1:-1]}{_hint(name, known, prefix)}")
+        unknown = f"--{name}" if prefix else flag
+        raise OptionError(f"unknown flag {shown(unknown)[1:-1]}{_hint(own, {*options, *others}, prefix)}")
     if not equals:
-        text = _next_value(flags[name], f"--{prefix}{name}", words)
-    reject_end_of_options(text, f"flag --{prefix}{name}")
-    return name, text
+        text = _next_value(options[own], f"--{name}", words)
+    reject_end_of_options(text, f"flag --{name}")
+    return f"--{name}={text}"
 
 
 def _hint(name: str, known: Iterable[str], prefix: str) -> str:
@@ -197,16 +219,22 @@ def _parser() -> configargparse.ArgumentParser:
 
 
 def option_parser(
-    sections: Iterable[Section], information: bool = True, usage: str = f"{PROGRAM} [options]", epilog: str = _EPILOG
+    sections: Iterable[Section],
+    information: bool = True,
+    usage: str = f"{PROGRAM} [options]",
+    epilog: str = _EPILOG,
+    file: type[OptionsFile] = OptionsFile,
 ) -> configargparse.ArgumentParser:
-    """Return the parser of these options, with --help and --version where `information`; hidden ones lack help."""
+    """Return the parser of these options, with --help and --version where `information`; hidden ones lack help.
+
+    `file` is what reads the options file."""
     parser = _OptionParser(
         prog=PROGRAM,
         usage=usage,
         description="Follows and produces an OP Stack chain.",
         epilog=epilog,
         formatter_class=configargparse.RawDescriptionHelpFormatter,
-        config_file_parser_class=OptionsFile,
+        config_file_parser_class=file,
         config_file_open_func=_open,
         allow_abbrev=False,
         add_help=False,
@@ -224,7 +252,7 @@ def option_parser(
                 env_var=option.variable,
                 is_config_file=option.name == "config" or None,
                 action="append" if option.value_type.is_list else "store",
-                metavar=option.value_type.label.split()[0].upper(),
+                metavar=option.metavar,
                 help=configargparse.SUPPRESS
                 if option.hidden
                 else f"{option.help}{allowed}{default} [{option.variable}]".replace("%", "%%"),
@@ -243,29 +271,3 @@ def _open(path: str) -> TextIO:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise OptionError(f"--config {path[:MAX_SHOWN]}: {reason}") from None
-
-
-def _given(
-    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions, credentials: CredentialFiles
-) -> dict[str, GivenTexts]:
-    by_variable: dict[str, str] = {}
-    by_file: dict[str, str] = {}
-    for source, settings in sources.items():
-        for key, (action, _) in settings.items():
-            if source == "environment_variables":
-                variable = environment.set_by.get(key)
-                credential = f"credential {action.dest} in {credentials.folder}"
-                by_variable[action.dest] = f"variable {variable} (--{action.dest})" if variable else credential
-            elif source.startswith("config_file|"):
-                by_file[action.dest] = f"{key} in file {source.partition('|')[2]}"
-    value = {}
-    for name, option in OPTIONS.items():
-        text = texts.get(name)
-        if text is None:
-            continue
-        items = tuple(text) if isinstance(text, list) else (text,)
-        if name in by_variable:
-            value[name] = GivenTexts(items, by_variable[name], True)
-        else:
-            value[name] = GivenTexts(items, by_file.get(name, f"flag --{name}"), option.value_type.split_flags)
-    return value

@@ -3,16 +3,19 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from rollup_node.node.options import value_types
 from rollup_node.node.options.credentials import read_credentials
+from rollup_node.node.options.environment import EnvironmentOptions
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
-from rollup_node.node.options.file import MAX_BYTES, read_settings, setting_texts
+from rollup_node.node.options.file import MAX_BYTES, OptionsFile, read_settings
 from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.option import VARIABLE_PREFIX, AnyOption, Section
-from rollup_node.node.options.parsing import FLAGS, next_flag, option_parser
+from rollup_node.node.options.parsing import GivenOptions, normalized, option_parser, read_given
+from rollup_node.node.options.table import FLAGS
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.system.exit_codes import SetupError
 
@@ -84,87 +87,89 @@ def is_shared(name: str) -> bool:
 _TOP = {name: option for name, option in FLAGS.items() if is_shared(name)} | OWN
 
 
-class _Inputs:
-    """What is given by scope: the empty one is the supernode, `all` all chains, a number one chain."""
+def _scope_of(name: str) -> tuple[str, Mapping[str, AnyOption]]:
+    match = _SCOPED.match(f"--{name}")
+    return (f"vn.{match[1]}.", FLAGS) if match else ("", _TOP)
 
-    def __init__(self) -> None:
-        self.fields: dict[str, dict[str, GivenTexts]] = {}
-        self.errors: list[str] = []
-        self.warnings: list[str] = []
-        self.texts: list[tuple[AnyOption, tuple[str, ...]]] = []
 
-    def add(self, scope: str, name: str, texts: GivenTexts) -> None:
-        """Take an option by the name or an old name of it; a later one replaces an earlier."""
-        option = (_TOP if not scope else FLAGS)[name]
-        self.texts.append((option, texts.texts))
-        if scope and (is_shared(option.name) or option.name in _OWNED):
-            self.warnings.append(f"{texts.source} is ignored: it belongs to the supernode, not to a chain")
-        elif scope and option.name in REFUSED:
-            self.errors.append(f"{texts.source} is not for a chain of a supernode: {REFUSED[option.name]}")
-        elif scope == ALL and option.name in PORTS and texts.texts[-1] != "0":
-            hint = f"give --vn.CHAIN.{option.name} to one"
-            self.errors.append(f"{texts.source}: two chains cannot listen on one port; {hint}")
-        else:
-            self.fields.setdefault(scope, {})[option.name] = texts
+class _File(OptionsFile):
+    scope_of = staticmethod(_scope_of)
 
 
 def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str]) -> NodeOptions:
-    """Parse the options of a supernode; what is wrong with them is in `errors`, a line for each."""
-    inputs, flags = _Inputs(), _Inputs()
-    for scope, name, texts in _flags(arguments, flags.errors):
-        before = flags.fields.get(scope, {}).get((_TOP if not scope else FLAGS)[name].name)
-        both = texts if before is None else texts._replace(texts=(*before.texts, *texts.texts))
-        flags.add(scope, name, both)
-    variables = list(_variables(environ, inputs))
-    file = flags.fields.get("", {}).get("config") or next(
-        (texts for _, name, texts in variables if name == "config"), None
-    )
-    if file is not None and file.texts[-1]:
-        _add_file(inputs, file.texts[-1])
-    for scope, name, texts in (*_credentials(environ, inputs), *variables):
-        inputs.add(scope, name, texts)
-    for scope, fields in flags.fields.items():
-        for name, texts in fields.items():
-            inputs.fields.setdefault(scope, {})[name] = texts
-    inputs.errors += flags.errors
-    inputs.warnings += flags.warnings
-    inputs.texts += flags.texts
-    return _by_chain(inputs)
+    """Parse the options of a supernode; what is wrong with them is in `errors`, a line for each.
+
+    An option of all chains or of one is one more option, with a name and a variable of its own."""
+    flags, environment = normalized(arguments, _scope_of), _environment(environ)
+    credentials = read_credentials(environ, _scope_of)
+    names = (*(word[2:].partition("=")[0] for word in flags.words), *environment.values, *credentials.values)
+    options = {option.name: option for option in _TOP.values()}
+    for prefix in dict.fromkeys(_scope_of(name)[0] for name in names):
+        options |= (
+            {} if not prefix else {f"{prefix}{option.name}": _scoped(option, prefix) for option in FLAGS.values()}
+        )
+    flags = flags._replace(errors=tuple(map(_with_hint, flags.errors)))
+    parser = option_parser([Section("", *options.values())], information=False, file=_File)
+    return _by_chain(read_given(parser, options, flags, environment, credentials, _scope_of))
+
+
+def _scoped(option: AnyOption, prefix: str) -> AnyOption:
+    name, old_names = f"{prefix}{option.name}", tuple((f"{prefix}{old}", "") for old, _ in option.old_names)
+    return replace(option, name=name, variable=name, old_names=old_names)
 
 
 def are_for_supernode(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether these options are those of a supernode: `chains` is there, or in the file that they name."""
-    own = {name: texts.texts[-1] for scope, name, texts in _flags(arguments, []) if not scope}
-    path = own.get("config") or environ.get(f"{PREFIX}CONFIG", "")
+    own = dict(word[2:].split("=", 1) for word in normalized(arguments, _scope_of).words)
     if "chains" in own or environ.get(f"{PREFIX}CHAINS"):
         return True
+    path = own.get("config") or environ.get(f"{PREFIX}CONFIG", "")
     # A pipe can be read once.
-    if not os.path.isfile(path):
-        return False
-    file = _Inputs()
-    _add_file(file, path)
-    return "chains" in file.fields.get("", {})
+    with suppress(OSError, ValueError, OptionError):
+        if os.path.isfile(path):
+            with open_given_file(path, MAX_BYTES) as stream:
+                return "chains" in dict(read_settings(stream, path))
+    return False
 
 
-def _by_chain(inputs: _Inputs) -> NodeOptions:
-    shared = inputs.fields.get("", {})
-    own = Values({name: texts for name, texts in shared.items() if name in OWN}, OWN)
-    errors = [*inputs.errors, *own.errors]
+def _by_chain(given: GivenOptions) -> NodeOptions:
+    scopes: dict[str, dict[str, GivenTexts]] = {}
+    texts: list[tuple[AnyOption, tuple[str, ...]]] = []
+    errors, warnings = list(given.errors), list(given.warnings)
+    for name, item in given.fields.items():
+        prefix, options = _scope_of(name)
+        scope, option = prefix[3:-1], options[name.removeprefix(prefix)]
+        texts.append((option, item.texts))
+        if prefix and scope != ALL and not _CHAIN_ID.fullmatch(scope):
+            source = f"flag --{prefix[:-1]}" if item.source.startswith("flag ") else item.source
+            errors.append(f"{source}: expected vn.{ALL} or vn.CHAIN with a decimal chain id")
+        elif scope and (is_shared(option.name) or option.name in _OWNED):
+            warnings.append(f"{item.source} is ignored: it belongs to the supernode, not to a chain")
+        elif scope and option.name in REFUSED:
+            errors.append(f"{item.source} is not for a chain of a supernode: {REFUSED[option.name]}")
+        elif scope == ALL and option.name in PORTS and item.texts[-1] != "0":
+            hint = f"give --vn.CHAIN.{option.name} to one"
+            errors.append(f"{item.source}: two chains cannot listen on one port; {hint}")
+        else:
+            scopes.setdefault(scope, {})[option.name] = item
+    shared = scopes.pop("", {})
+    of_all = {name: item for name, item in shared.items() if name not in OWN} | scopes.pop(ALL, {})
+    own = Values({name: item for name, item in shared.items() if name in OWN}, OWN)
+    errors += own.errors
     ids = [] if "chains" not in shared or any("--chains" in error for error in own.errors) else list(own["chains"])
     if not ids and not errors:
         errors.append("flag chains is required: give the ids of the chains with commas between")
     errors += [
         f"{own.source('chains')} has chain {chain} twice" for chain in sorted({x for x in ids if ids.count(x) > 1})
     ]
-    for scope, fields in inputs.fields.items():
-        if scope not in ("", ALL, *map(str, ids)):
+    for scope, fields in scopes.items():
+        if scope not in map(str, ids):
             source = next(iter(fields.values())).source
             errors.append(f"{source}: chain {scope} is not one of --chains={','.join(map(str, ids))}")
-    common = {name: texts for name, texts in shared.items() if name not in OWN} | inputs.fields.get(ALL, {})
-    chains = {str(chain): Values(common | inputs.fields.get(str(chain), {})) for chain in dict.fromkeys(ids)}
+    chains = {str(chain): Values(of_all | scopes.get(str(chain), {})) for chain in dict.fromkeys(ids)}
     errors += [error for values in chains.values() for error in values.errors]
-    warnings = tuple(dict.fromkeys(inputs.warnings))
-    return NodeOptions(chains, own, warnings, tuple(dict.fromkeys(errors)), tuple(inputs.texts))
+    unique = tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(errors))
+    return NodeOptions(chains, own, *unique, tuple(texts), given.has_file)
 
 
 @contextmanager
@@ -190,115 +195,50 @@ def scoped(text: str, scope: str) -> str:
     return _OPTION.sub(name_here, text)
 
 
-def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, str, GivenTexts]]:
-    words = list(arguments)
-    while words:
-        scoped = _SCOPED.match(words[0])
-        scope = scoped[1] if scoped else ""
-        prefix = f"vn.{scope}." if scoped else ""
-        if scoped:
-            words[0] = f"--{words[0][scoped.end() :]}"
-        options = FLAGS if scoped else _TOP
-        try:
-            name, text = next_flag(words, options, options, prefix)
-            _check_scope(prefix, f"flag --{prefix[:-1]}")
-        except OptionError as error:
-            errors.append(_with_hint(str(error), scope))
-            continue
-        option = options[name]
-        yield scope, name, GivenTexts((text,), f"flag --{prefix}{name}", option.value_type.split_flags)
-
-
-def _check_scope(prefix: str, source: str) -> None:
-    if prefix not in ("", f"vn.{ALL}.") and not _CHAIN_ID.fullmatch(prefix[3:-1]):
-        raise OptionError(f"{source}: expected vn.{ALL} or vn.CHAIN with a decimal chain id")
-
-
-def _with_hint(error: str, scope: str) -> str:
+def _with_hint(error: str) -> str:
     """Return the error of a node's option that is given without a scope with the form that it has here."""
     match = re.match(r"unknown flag --([\w.-]+)", error)
-    if scope or match is None or match[1] not in FLAGS:
+    if match is None or match[1] not in FLAGS:
         return error
     return f"flag --{match[1]} is an option of a chain: give --vn.{ALL}.{match[1]} or --vn.CHAIN.{match[1]}"
 
 
-def _variables(environ: Mapping[str, str], inputs: _Inputs) -> Iterator[tuple[str, str, GivenTexts]]:
-    """Yield the variables that are set, as op-supernode names them; an empty one counts as not set."""
+def _environment(environ: Mapping[str, str]) -> EnvironmentOptions:
+    """Return the variables that are set, as op-supernode names them; an empty one counts as not set."""
     top, chain = _by_variable(_TOP), _by_variable(FLAGS)
+    values: dict[str, str] = {}
+    set_by: dict[str, str] = {}
+    warnings: list[str] = []
+    errors: list[str] = []
     for variable in sorted(environ):
         text = environ[variable]
         if not variable.startswith(PREFIX) or not text:
             continue
         scoped = _SCOPED_VARIABLE.fullmatch(variable)
-        scope = scoped[1].lower() if scoped else ""
         suffix = scoped[2] if scoped else variable.removeprefix(PREFIX)
-        name = (chain if scoped else top).get(suffix)
-        if name is None:
+        option = (chain if scoped else top).get(suffix)
+        if option is None:
             known = [PREFIX + known for known in top] if not scoped else [f"{PREFIX}VN_{scoped[1]}_{x}" for x in chain]
-            inputs.warnings.append(f"unknown variable {variable} is ignored{did_you_mean(variable, known)}")
+            warnings.append(f"unknown variable {variable} is ignored{did_you_mean(variable, known)}")
             continue
         try:
             reject_end_of_options(text, f"variable {variable}")
         except OptionError as error:
-            inputs.errors.append(str(error))
+            errors.append(str(error))
             continue
-        shown = f"vn.{scope}.{name}" if scope else name
-        yield scope, name, GivenTexts((text,), f"variable {variable} (--{shown})", True)
+        own = _scoped(option, f"vn.{scoped[1].lower()}.").variable if scoped else option.variable
+        values[own], set_by[own] = text, variable
+    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors))
 
 
-def _credentials(environ: Mapping[str, str], inputs: _Inputs) -> Iterator[tuple[str, str, GivenTexts]]:
-    """Yield the options in files of the folder of credentials, which are named as in the options file [OPT87]."""
-    files = read_credentials(environ, _scope_of)
-    inputs.errors += files.errors
-    inputs.warnings += files.warnings
-    for file, text in files.values.items():
-        prefix, _ = _scope_of(file)
-        scope = prefix[3:-1]
-        try:
-            _check_scope(prefix, f"credential {file}")
-        except OptionError as error:
-            inputs.errors.append(str(error))
-            continue
-        yield scope, file.removeprefix(prefix), GivenTexts((text,), f"credential {file} in {files.folder}", True)
-
-
-def _scope_of(name: str) -> tuple[str, Mapping[str, AnyOption]]:
-    match = _SCOPED.match(f"--{name}")
-    return (f"vn.{match[1]}.", FLAGS) if match else ("", _TOP)
-
-
-def _by_variable(options: Mapping[str, AnyOption]) -> dict[str, str]:
-    """Return the names of options by their variables, without prefix; a supernode's own win."""
+def _by_variable(options: Mapping[str, AnyOption]) -> dict[str, AnyOption]:
+    """Return options by their variables, without prefix; a supernode's own win."""
     result = {}
     for option in options.values():
         old = (variable for _, variable in option.old_names)
         for variable in (option.variable, *old):
-            result[variable.removeprefix(PREFIX).removeprefix(VARIABLE_PREFIX)] = option.name
+            result[variable.removeprefix(PREFIX).removeprefix(VARIABLE_PREFIX)] = option
     return result
-
-
-def _add_file(inputs: _Inputs, path: str) -> None:
-    try:
-        with open_given_file(path, MAX_BYTES) as stream:
-            settings = read_settings(stream, path)
-    except OptionError as error:
-        inputs.errors.append(str(error))
-        return
-    except (OSError, ValueError) as error:
-        inputs.errors.append(f"--config {path[:200]}: {(getattr(error, 'strerror', None) or str(error)).lower()}")
-        return
-    for key, value in settings:
-        prefix, options = _scope_of(key)
-        scope, name = prefix[3:-1], key.removeprefix(prefix)
-        try:
-            _check_scope(prefix, f"{key} in file {path}")
-            texts = setting_texts(key, name, value, path, options)
-        except OptionError as error:
-            inputs.errors.append(_with_hint(str(error), scope))
-            continue
-        items = tuple(texts) if isinstance(texts, list) else (texts,)
-        split = options[name].value_type.split_flags
-        inputs.add(scope, name, GivenTexts(items, f"{key} in file {path}", split))
 
 
 def help_text() -> str:

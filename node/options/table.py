@@ -29,5 +29,8 @@ SECTIONS: tuple[Section, ...] = (
 OPTIONS: dict[str, AnyOption] = {option.name: option for section in SECTIONS for option in section.options}
 """All options by name, without dashes."""
 
+FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
+"""All options by each of their names."""
+
 SHARED_VARIABLE = ("l1.beacon", "l1.beacon.fetch-all-sidecars")
 """Two options that share the variable of the first: a boolean value in it sets the second [OPT9]."""

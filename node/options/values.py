@@ -80,13 +80,26 @@ class Values:
 class NodeOptions(NamedTuple):
     """The options of a node: the values of each chain by its group [LIF33], and a supernode's `own`.
 
-    `texts` are all that was given by option, also what a supernode ignores or has no chain for."""
+    `warnings` are to be logged, `errors` a line for each wrong option. `texts` are all that was given by option, also
+    what a supernode ignores or has no chain for. Without `has_file` the options file cannot be read, and what it sets
+    is missing."""
 
     chains: Mapping[str, Values]
     own: Values = Values({}, {})
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     texts: tuple[tuple[AnyOption, tuple[str, ...]], ...] = ()
+    has_file: bool = True
+
+    @property
+    def values(self) -> Values:
+        """Those of the first chain, which is the only one of a node that is no supernode."""
+        return next(iter(self.chains.values()))
+
+    @property
+    def lacks_names(self) -> bool:
+        """Whether an option may seem to be missing because its name is misspelt, or has no value."""
+        return any(line.startswith(("unknown", "flag --")) for line in self.errors)
 
 
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:

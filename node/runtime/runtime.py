@@ -30,7 +30,7 @@ from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.node.system.resources import trim_heap
-from rollup_node.node.system.runtime_dir import MAX_END_BYTES, end_file
+from rollup_node.node.system.runtime_dir import MAX_END_BYTES, RuntimeDirectory
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
@@ -57,20 +57,16 @@ PROFILE_LOOK_SECONDS = 0.25
 class SharedResources:
     """What all processes of a node share, created before the first fork.
 
-    `sockets`, `metrics` and `profiles` are folders; `metrics_period` are the seconds between two files of metrics.
-    `log_level` is the level in force, which starts as that of `log`. A process that ends the node writes the reason to
-    the file `end`."""
+    `metrics_period` are the seconds between two files of metrics. `log_level` is the level in force, which starts as
+    that of `log`."""
 
     liveness: LivenessTable
     arenas: Mapping[int, Arena]
     slots: Slots
     channels: tuple[Channel, ...]
-    sockets: Path
-    metrics: Path
+    directory: RuntimeDirectory
     log: LogSettings
     log_level: SharedWord
-    end: Path
-    profiles: Path
     profiling: ProfilingSettings
     metrics_period: float
     tracing: str = ""
@@ -138,7 +134,7 @@ def run_process(identity: ProcessIdentity, build: str, config: object, shared: S
     try:
         code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
     except BaseException as error:
-        code = _log_failure(error, shared.end.with_name(end_file(shared.end.name, identity.group)))
+        code = _log_failure(error, shared.directory.end(identity.group))
     writer.drain(LAST_LINES_SECONDS)
     return code
 
@@ -206,8 +202,8 @@ class StageProcess:
             problems = Problems(stage, self._meter)
             shared, name = self._shared, self._identity.name
             collect = self._collector(bus)
-            file = MetricsFile(shared.metrics, name, self._meter, collect, shared.metrics_period)
-            profiles = ProcessProfiles(shared.profiling, shared.profiles, name)
+            file = MetricsFile(shared.directory.metrics, name, self._meter, collect, shared.metrics_period)
+            profiles = ProcessProfiles(shared.profiling, shared.directory.profiles, name)
             profiles.begin()
             work = (bus.run(), self._look(collect), problems.repeat(), file.repeat(), profiles.serve())
             services = [group.create_task(item) for item in (*work, *self._tracing())]
@@ -229,7 +225,7 @@ class StageProcess:
         if not self._shared.tracing:
             return []
         shared = self._shared
-        return [SpanExporter(shared.tracing, self._identity.name, shared.chain, shared.sockets).run()]
+        return [SpanExporter(shared.tracing, self._identity.name, shared.chain, shared.directory.sockets).run()]
 
     def _bus(self) -> Bus:
         identity, shared = self._identity, self._shared
@@ -240,7 +236,7 @@ class StageProcess:
             shared.slots,
             shared.liveness,
             shared.arenas,
-            shared.sockets,
+            shared.directory.sockets,
             identity.group,
         )
 
@@ -301,7 +297,7 @@ class StageProcess:
                 self._log.warn("messages rejected", code=Code.MESSAGES_REFUSED.text, last=bus.last_rejection)
             if healed:
                 text = "something has removed files of sockets in the runtime directory: they are bound again"
-                self._log.warn(text, code=Code.FILE.text, folder=self._shared.sockets)
+                self._log.warn(text, code=Code.FILE.text, folder=self._shared.directory.sockets)
 
         return collect
 

@@ -12,7 +12,6 @@ import msgspec
 
 from rollup_node.node.checks.finding import ListenAddress
 from rollup_node.node.options.errors import MissingOption, OptionError, WrongOptions, error_lines
-from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.rules import (
     REQUIRED,
     RULES,
@@ -22,7 +21,7 @@ from rollup_node.node.options.rules import (
     peer_scoring,
     uses_el_sync,
 )
-from rollup_node.node.options.values import Values, build_config
+from rollup_node.node.options.values import NodeOptions, Values, build_config
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.checkpoint import checkpoint_config
@@ -361,23 +360,23 @@ def listeners(configs: NodeConfigs) -> list[ListenAddress]:
     return result
 
 
-def reject_wrong_options(parsed: ParsedOptions) -> None:
+def reject_wrong_options(options: NodeOptions) -> None:
     """Raise WrongOptions if anything is wrong."""
-    lines = wrong_lines(parsed)
+    lines = wrong_lines(options)
     if lines:
         raise WrongOptions(lines)
 
 
-def wrong_lines(parsed: ParsedOptions) -> tuple[str, ...]:
+def wrong_lines(options: NodeOptions) -> tuple[str, ...]:
     """Return a line for each thing that is wrong in the options, their rules, and the chain.
 
     What is missing may be in an options file that cannot be used: then only values that cannot be parsed are
     reported. Nor is that said to be missing which a misspelt name may mean. No file is written."""
-    lines = parsed.errors
-    if parsed.has_file:
-        lines = (*lines, *_broken_rules(parsed))
+    lines = options.errors
+    if options.has_file:
+        lines = (*lines, *_broken_rules(options))
         try:
-            lines = (*lines, *_wrong_chain(parsed))
+            lines = (*lines, *_wrong_chain(options))
         except msgspec.ValidationError:
             # A configuration lacks what a broken rule says.
             if not lines:
@@ -385,15 +384,15 @@ def wrong_lines(parsed: ParsedOptions) -> tuple[str, ...]:
     return lines
 
 
-def _broken_rules(parsed: ParsedOptions) -> Iterator[str]:
+def _broken_rules(options: NodeOptions) -> Iterator[str]:
     for rule in RULES:
-        if not (parsed.lacks_names and rule in REQUIRED):
-            yield from broken(rule, parsed.values)
+        if not (options.lacks_names and rule in REQUIRED):
+            yield from broken(rule, options.values)
 
 
-def _wrong_chain(parsed: ParsedOptions) -> Iterator[str]:
+def _wrong_chain(options: NodeOptions) -> Iterator[str]:
     """Check the chain; an invalid value raises its error again, which WrongOptions drops."""
-    values = parsed.values
+    values = options.values
     try:
         if not values["network"] and not values["rollup.config"]:
             return  # a rule says so
@@ -401,5 +400,5 @@ def _wrong_chain(parsed: ParsedOptions) -> Iterator[str]:
         if not values["p2p.disable"]:
             check_p2p_config(p2p_config(values, chain))
     except OptionError as error:
-        if not (parsed.lacks_names and isinstance(error, MissingOption)):
+        if not (options.lacks_names and isinstance(error, MissingOption)):
             yield from error_lines(error)

@@ -227,7 +227,7 @@ class RunningOptions:
 
     @property
     def _file(self) -> str | None:
-        path: str | None = next(iter(self.options.chains.values()))["config"]
+        path: str | None = self.options.values["config"]
         return path
 
     def _file_version(self) -> FileVersion | None:

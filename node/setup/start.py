@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from rollup_node.node.checks.finding import check_ports, require
-from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.supernode import errors_of_chain
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.bundles import check_folder_of_choice
@@ -31,16 +30,16 @@ from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config import RollupConfig
 
 
-def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
+def start_node(options: NodeOptions, read: Callable[[], NodeOptions]) -> int:
     """Run a node, again when it asks for a new start, and log its warnings; its exit code. Raises SetupError.
 
     `read` reads the options again for a reload."""
 
     def read_again() -> NodeOptions:
-        reject_wrong_options(parsed := read())
-        return parsed.node
+        reject_wrong_options(new := read())
+        return new
 
-    return start_chains(RunningOptions(parsed.node, read_again, lambda new: ([plan_node(new.chains[""])], None)))
+    return start_chains(RunningOptions(options, read_again, lambda new: ([plan_node(new.values)], None)))
 
 
 def start_chains(options: RunningOptions) -> int:

@@ -126,12 +126,9 @@ class Supervisor:
                 for spec in specs
             },
             channels=settings.channels,
-            sockets=directory.sockets,
-            metrics=directory.metrics,
+            directory=directory,
             log=settings.log,
             log_level=SharedWord("log_level", settings.log.level),
-            end=directory.end,
-            profiles=directory.profiles,
             profiling=settings.profiling,
             metrics_period=settings.metrics_period,
             tracing=settings.tracing,

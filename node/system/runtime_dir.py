@@ -105,10 +105,9 @@ class RuntimeDirectory:
     def profiles(self) -> Path:
         return self.path / PROFILES
 
-    @property
-    def end(self) -> Path:
-        """The file for why the node ends."""
-        return self.path / END
+    def end(self, group: str) -> Path:
+        """Return the file for why a process of the group ends the node or sets its chain aside."""
+        return self.path / end_file(group)
 
     @property
     def reload(self) -> Path:
@@ -118,7 +117,7 @@ class RuntimeDirectory:
     def read_end(self, group: str) -> str:
         """Return why a process of the group ends the node or sets its chain aside, empty if it has not told it."""
         with contextlib.suppress(OSError), _opened(self.path) as directory:
-            return read_private_file(end_file(END, group), MAX_END_BYTES, directory).decode(errors="replace")
+            return read_private_file(end_file(group), MAX_END_BYTES, directory).decode(errors="replace")
         return ""
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
@@ -139,9 +138,9 @@ class RuntimeDirectory:
         os.close(self.lock)
 
 
-def end_file(end: str, group: str) -> str:
+def end_file(group: str) -> str:
     """Return the name of the file `end` for the processes of a group."""
-    return f"{end}.{group}" if group else end
+    return f"{END}.{group}" if group else END
 
 
 def runtime_path(wanted: str | None = None) -> Path:
@@ -270,7 +269,7 @@ def sweep(path: Path) -> None:
     with _opened(path) as directory:
         for name, pattern in FOLDERS.items():
             _sweep_folder(directory, name, pattern)
-        for name in (*FILES, *fnmatch.filter(os.listdir(directory), end_file(END, "*"))):
+        for name in (*FILES, *fnmatch.filter(os.listdir(directory), end_file("*"))):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId, TaskFailed
+from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.ipc.shared_memory.arena import Arena, Descriptor
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
@@ -42,24 +42,10 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, tag=True):
     data: bytes
 
 
-class DigestTask(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    number: int
-    data: bytes
-
-
-class DigestResult(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    number: int
-    digest: bytes
-    data: bytes
-
-
-PAYLOADS, WORK = "producer.payloads", "producer.work"
-CHANNELS = (
-    Channel(PAYLOADS, Pattern.REQUEST, "producer", ("reader",), up=PayloadRequest, down=Payload),
-    Channel(WORK, Pattern.WORK, "producer", ("worker",), down=DigestTask, up=DigestResult),
-)
-PRODUCER, READERS, WORKERS = 0, (1, 2), (3, 4)
-SLOTS = {("producer", ""): [PRODUCER], ("reader", ""): [*READERS], ("worker", ""): [*WORKERS]}
+PAYLOADS = "producer.payloads"
+CHANNELS = (Channel(PAYLOADS, Pattern.REQUEST, "producer", ("reader",), up=PayloadRequest, down=Payload),)
+PRODUCER, READERS = 0, (1, 2)
+SLOTS = {("producer", ""): [PRODUCER], ("reader", ""): [*READERS]}
 ROLES = {slot: role for (role, _), slots in SLOTS.items() for slot in slots}
 Report = dict[str, Any]
 Reporter = Callable[..., None]
@@ -254,53 +240,6 @@ async def idle(bus: Bus, report: Reporter) -> None:
     await asyncio.sleep(60)
 
 
-TASKS = 160
-
-
-def digest_task(number: int) -> DigestTask:
-    size = (100, 3_000, 100_000, 400_000)[number % 4]
-    return DigestTask(number, number.to_bytes(4, "big") * (size // 4))
-
-
-def run_task(task: DigestTask) -> DigestResult:
-    """Return the result of a task, after 4 ms of CPU time."""
-    end = time.process_time() + 0.004
-    while time.process_time() < end:
-        pass
-    return DigestResult(task.number, hashlib.sha256(task.data).digest(), task.data[::-1])
-
-
-async def work(bus: Bus, report: Reporter) -> None:
-    bus.work({WORK: run_task})
-    await asyncio.sleep(600)
-
-
-def dispatch_all_but(done: set[int]) -> Main:
-    """Return a dispatcher of the tasks that are not done yet, at most 30 at once."""
-
-    async def dispatch(bus: Bus, report: Reporter) -> None:
-        dispatcher = bus.dispatch(WORK)
-        dispatcher.scheduler.max_deaths = 1000  # the killer is not among the tasks here
-        room = asyncio.Semaphore(30)
-
-        async def run(number: int) -> None:
-            async with room:
-                task = digest_task(number)
-                try:
-                    result = await dispatcher.run(task)
-                except TaskFailed as failed:
-                    report(failed=failed.reason)
-                    return
-                right = result == DigestResult(number, hashlib.sha256(task.data).digest(), task.data[::-1])
-                report(done=(bus.process_id.incarnation, number), right=int(right))
-
-        await asyncio.gather(*(run(number) for number in range(TASKS) if number not in done))
-        report(end={"outstanding": dispatcher.scheduler.outstanding, **bus.counters})
-        await asyncio.sleep(60)
-
-    return dispatch
-
-
 # Scenarios: what is killed, and what is reported of it.
 
 
@@ -367,53 +306,7 @@ def both_ends_killed(processes: ForkedProcesses) -> Report:
     return {"held": held, "freed": freed, "went_on": went_on, "all_free": all_free, **counts}
 
 
-def workers_killed(processes: ForkedProcesses) -> Report:
-    """Workers killed and stopped at random, the dispatcher killed twice: each task has its right result once in each
-    life of the dispatcher, and none is missing."""
-
-    def done() -> set[int]:
-        return {number for _, number in processes.values("done")}
-
-    processes.start(PRODUCER, dispatch_all_but(set()))
-    for slot in WORKERS:
-        processes.start(slot, work)
-    chance = random.Random(7)
-    kills = stops = 0
-    for threshold in (TASKS // 4, TASKS // 2, TASKS):
-        while len(done()) < threshold - 40:
-            slot = chance.choice(WORKERS)
-            processes.read(chance.uniform(0.01, 0.06))
-            if kills % 3 == 0:
-                processes.wait_for_progress("right", 1)
-            if chance.random() < 0.2:
-                os.kill(processes.pids[slot], signal.SIGSTOP)
-                processes.read(0.1)
-                os.kill(processes.pids[slot], signal.SIGCONT)
-                stops += 1
-            else:
-                processes.restart(slot, work)
-                kills += 1
-            if kills > 200:
-                break
-        if threshold < TASKS:
-            processes.kill(PRODUCER)
-            processes.start(PRODUCER, dispatch_all_but(done()))
-    ended = processes.wait_for(lambda: bool(processes.values("end")))
-    pairs = [tuple(pair) for pair in processes.values("done")]
-    return {
-        "ended": ended,
-        "kills": kills,
-        "stops": stops,
-        "missing": TASKS - len(done()),
-        "doubled": max(Counter(pairs).values()) - 1,
-        "repeated": len(pairs) - len(done()),
-        "wrong": processes.values("right").count(0),
-        "failed": processes.values("failed"),
-        "last": processes.values("end")[-1] if ended else {},
-    }
-
-
-SCENARIOS = (killed_in_mid_write, both_ends_killed, workers_killed)
+SCENARIOS = (killed_in_mid_write, both_ends_killed)
 
 
 def main() -> None:

@@ -49,10 +49,3 @@ def test_values_are_right_and_chunks_freed_whoever_is_killed(run_scenario: RunSc
     report = run_scenario("both_ends_killed")
     assert report["held"] > 10 and report["freed"] and report["went_on"] and report["all_free"]
     assert report["wrong"] == 0 and report["right"] > 50
-
-
-def test_no_task_is_lost_or_doubled_when_workers_and_dispatchers_die(run_scenario: RunScenario) -> None:
-    report = run_scenario("workers_killed")
-    assert report["ended"] and report["missing"] == report["doubled"] == report["wrong"] == 0
-    assert report["kills"] >= 5 and report["last"]["outstanding"] == 0
-    assert report["failed"] == []

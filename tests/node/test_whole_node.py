@@ -27,12 +27,6 @@ def chain(module_leftovers: Leftovers) -> Iterator[LocalChain]:
         yield local_chain
 
 
-def port_of(node: Program, server: str) -> int:
-    """Return the port on which a server of the node listens, from its log."""
-    line = node.wait_for_line(f'"{server} server is listening"')
-    return int(dict(word.split("=", 1) for word in line.split() if "=" in word)["port"])
-
-
 def truncated(chain: LocalChain) -> dict[str, Any]:
     return {"rollup_config": chain.write("half.json", json.dumps(chain.rollup)[:400])}
 
@@ -138,8 +132,8 @@ def test_a_node_waits_for_endpoints_that_start_late(running: RunningNode) -> Non
 
 @pytest.mark.option("l1", "l2")
 def test_unreachable_endpoints_are_retried_and_reported(running: RunningNode) -> None:
-    node, _, l1, engine = running
-    rpc = f"http://{LOOPBACK}:{port_of(node, 'rpc')}"
+    node, directory, l1, engine = running
+    rpc = wait_for((directory / "rpc.url").read_text, "the URL of the RPC server")
 
     def wait_for_problem(process: str, relay: TcpRelay) -> None:
         text = f"{relay.name}: cannot connect (Connection refused)"

@@ -160,8 +160,8 @@ def main(arguments: Sequence[str]) -> int:
         options = read_supernode_options(rest, os.environ)
         run_check = partial(check_supernode, options)
     else:
-        parsed = read_options(rest, os.environ, parser.flags)
-        options, run_check = parsed.node, partial(check, parsed)
+        options = read_options(rest, os.environ, parser.flags)
+        run_check = partial(check, options)
     bundle = Bundle(options, run_check, flags.log, max(1, flags.lines), _directory_of_node(options))
     members = dict(bundle.members())
     try:

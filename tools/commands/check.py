@@ -13,7 +13,7 @@ import orjson
 
 from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
 from rollup_node.node.options.errors import OptionError, error_lines
-from rollup_node.node.options.parsing import ParsedOptions, read_options
+from rollup_node.node.options.parsing import read_options
 from rollup_node.node.options.rules import uses_el_sync, worker_count
 from rollup_node.node.options.supernode import are_for_supernode, read_supernode_options
 from rollup_node.node.options.values import NodeOptions, Values
@@ -65,15 +65,15 @@ def main(arguments: Sequence[str]) -> int:
     return ExitCode.SETUP if any(finding.is_error for finding in findings) else ExitCode.OK
 
 
-def check(parsed: ParsedOptions) -> list[Finding]:
+def check(options: NodeOptions) -> list[Finding]:
     """Return the findings for a command line. Without valid options nothing else can be checked."""
     try:
-        reject_wrong_options(parsed)
-        plan = plan_node(parsed.values)
+        reject_wrong_options(options)
+        plan = plan_node(options.values)
     except OptionError as failure:
         result = [error("options", Code.OPTIONS, line) for line in error_lines(failure)]
         return [*result, not_checked("endpoints, ports, files", "the options are wrong")]
-    return [*_warnings(parsed.warnings), *_check_plan(plan)]
+    return [*_warnings(options.warnings), *_check_plan(plan)]
 
 
 def check_supernode(options: NodeOptions) -> list[Finding]:

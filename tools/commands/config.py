@@ -59,9 +59,8 @@ def main(arguments: Sequence[str]) -> int:
         options = read_supernode_options(rest, os.environ)
         plan_chains(options)
     else:
-        parsed = read_options(rest, os.environ, parser.flags)
-        reject_wrong_options(parsed)
-        options = parsed.node
+        options = read_options(rest, os.environ, parser.flags)
+        reject_wrong_options(options)
     for warning in options.warnings:
         print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
     result = settings(options)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, shown
 from rollup_node.node.options.option import AnyOption, Section
-from rollup_node.node.options.parsing import FLAGS, option_parser
-from rollup_node.node.options.table import SECTIONS
+from rollup_node.node.options.parsing import option_parser
+from rollup_node.node.options.table import FLAGS, SECTIONS
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
 

@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from rollup_node.node.cli import COMMANDS
-from rollup_node.node.options.help import metavar
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import SECTIONS
 from rollup_node.node.options.value_types import BOOL
@@ -42,7 +41,7 @@ def _page() -> Iterator[str]:
 
 
 def _option(option: AnyOption) -> str:
-    value = "" if option.value_type is BOOL else f" \\fI{metavar(option)}\\fR"
+    value = "" if option.value_type is BOOL else f" \\fI{option.metavar}\\fR"
     words = "" if not option.value_type.allowed else f" One of {', '.join(option.value_type.allowed)}."
     default = "" if option.default is None else f" Default: {option.default}."
     text = _lines(f"{option.help}{words}{default} [{option.variable}]")

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 from rollup_node.node.options.errors import OptionError, WrongOptions, did_you_mean, error_lines, shown
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.parsing import FLAGS, ParsedOptions
 from rollup_node.node.options.rules import REQUIRED, RULES, broken
 from rollup_node.node.options.supernode import OWN, is_shared
-from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.table import FLAGS, OPTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.setup.bundles import option_of
@@ -163,7 +162,7 @@ class Conversion:
         if not lines and not any(values.given(name) for name in FILES):
             values.read.clear()
             try:
-                reject_wrong_options(ParsedOptions(values, ()))
+                reject_wrong_options(NodeOptions({"": values}))
             except OptionError as error:
                 lines += [self._with_place(line, set()) for line in error_lines(error)]
         if lines:

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from rollup_node.node.options.environment import OP_NODE_PREFIX, op_node_variable
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.parsing import FLAGS
-from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.table import FLAGS, OPTIONS
 from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, read_flags, read_variables
 from rollup_node.tools.convert.sources import Source
 

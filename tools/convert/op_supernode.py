@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from rollup_node.node.options.environment import OP_NODE_PREFIX
 from rollup_node.node.options.errors import WrongOptions, shown
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.parsing import FLAGS
 from rollup_node.node.options.supernode import OWN, read_supernode_options
+from rollup_node.node.options.table import FLAGS
 from rollup_node.tools.convert import op_node
 from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, read_flags, read_variables, toml_line
 from rollup_node.tools.convert.sources import Source, Word

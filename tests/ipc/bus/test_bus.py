@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.transport import COUNTERS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.ipc.messages import (
     CHANNELS,
@@ -173,11 +172,6 @@ def test_a_group_without_a_server_uses_the_shared_one(tmp_path: Path) -> None:
     finally:
         for bus in buses.values():
             bus.close()
-
-
-def test_counters_exist_from_the_start(buses: dict[str, Bus]) -> None:
-    assert buses["server"].counters == dict.fromkeys(COUNTERS, 0)
-    assert buses["server"].last_rejection == ""
 
 
 def test_a_long_directory_is_rejected_with_its_reason(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node.options.credentials import FOLDER, MAX_FILE, read_credentials
-from rollup_node.node.options.parsing import ParsedOptions, read_options
+from rollup_node.node.options.parsing import read_options
+from rollup_node.node.options.values import NodeOptions
 
 KEY = "5e" * 32
 
 
-def read(folder: Path, *words: str, **environ: str) -> ParsedOptions:
+def read(folder: Path, *words: str, **environ: str) -> NodeOptions:
     return read_options(words, {FOLDER: str(folder), **environ})
 
 

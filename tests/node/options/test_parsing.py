@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.node.options.errors import OptionError, WrongOptions
+from rollup_node.node.options.file import OptionsFile
 from rollup_node.node.options.parsing import normalized, parse_options, requested_information
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
@@ -169,7 +170,7 @@ VARIABLES = st.sampled_from([option.variable for option in OPTIONS.values() if o
 
 @given(st.lists(WORDS, max_size=6))
 def test_any_command_line_is_parsed_or_rejected_in_one_line(words: list[str]) -> None:
-    flags = normalized(words)
+    flags = normalized(words, OptionsFile.scope_of)
     assert all(word.startswith("--") and "=" in word for word in flags.words)
     assert not any("\n" in error for error in flags.errors)
 

@@ -130,7 +130,9 @@ def test_credentials_name_the_chain(tmp_path: Path) -> None:
         (folder / name).write_text(text)
     base = ("--chains=10,130", f"--config={tmp_path}/options.toml")
     options = read_supernode_options(base, {FOLDER: str(folder), "OP_SUPERNODE_RPC_PORT": "8"})
-    assert options.errors == ("credential vn.ab.p2p.priv.raw: expected vn.all or vn.CHAIN with a decimal chain id",)
+    assert options.errors == (
+        f"credential vn.ab.p2p.priv.raw in {folder}: expected vn.all or vn.CHAIN with a decimal chain id",
+    )
     assert options.warnings == (
         "credential vn.130.p2p.priv.rwa is no option and is ignored; did you mean vn.130.p2p.priv.raw?",
     )

@@ -7,70 +7,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.node.options.option import AnyOption, Option
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.value_types import COUNT
-from rollup_node.node.options.values import FIELD_OPTIONS, GivenTexts, Values, build_config
+from rollup_node.node.options.values import FIELD_OPTIONS, Values, build_config
 from rollup_node.node.setup.reload import is_reloaded
+from rollup_node.stages.blobs.config import BlobsConfig
 from tests.node.setup.planning import JWT, prepare
 from tests.support.engine.remote_signers import TlsSetUp
 
 
-class DoorConfig(msgspec.Struct, frozen=True):
-    """A configuration of the test."""
-
-    width: int
-    material: str
-    colour: str = "red"
-
-
-WIDTH = Option(name="width", value_type=COUNT, default="1", variable="WIDTH", help="Width.", field=DoorConfig.width)
-
-
-@pytest.fixture(autouse=True)
-def door_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    config: type[msgspec.Struct] = DoorConfig
-    options: dict[str, AnyOption] = {"width": WIDTH}
-    monkeypatch.setitem(FIELD_OPTIONS, config, options)
-    monkeypatch.setitem(OPTIONS, "width", WIDTH)
-
-
-def test_options_and_computed_values_fill_a_configuration() -> None:
-    values = Values({"width": GivenTexts(("2",), "", True)})
-    assert build_config(DoorConfig, values, material="oak") == DoorConfig(2, "oak", "red")
-
-
-@pytest.mark.parametrize(
-    ("computed", "error"),
-    [
-        ({}, "material"),
-        ({"material": "oak", "size": 3}, "size"),
-        ({"material": "oak", "width": 3}, "width"),
-        ({"material": 5}, r"Expected `str`, got `int` - at `\$\.material`"),
-    ],
-)
-def test_contradictions_are_named(computed: dict[str, object], error: str) -> None:
-    with pytest.raises((TypeError, msgspec.ValidationError), match=error):
-        build_config(DoorConfig, Values({}), **computed)
+def test_a_value_of_another_type_is_a_bug() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"Expected `float`, got `str` - at `\$\.timeout`"):
+        build_config(BlobsConfig, Values({}), timeout="5")
 
 
 def test_the_option_table_sets_each_field_once() -> None:
-    by_class = FIELD_OPTIONS
-    assert {config.__name__ for config in by_class} == {
-        "DoorConfig",
-        *(
-            "L1Config",
-            "BlobsConfig",
-            "DaServerConfig",
-            "DerivationConfig",
-            "EngineConfig",
-            "P2pConfig",
-            "SignerConfig",
-            "RpcConfig",
-        ),
-        "LogSettings",
-    }
-    assert sum(map(len, by_class.values())) == sum(option.field is not None for option in OPTIONS.values())
+    names = ("L1", "Blobs", "DaServer", "Derivation", "Engine", "P2p", "Signer", "Rpc")
+    assert {config.__name__ for config in FIELD_OPTIONS} == {*(f"{name}Config" for name in names), "LogSettings"}
+    assert sum(map(len, FIELD_OPTIONS.values())) == sum(option.field is not None for option in OPTIONS.values())
 
 
 SIGNER = (f"--signer.address={20 * '11'}", "--signer.endpoint=https://s:1")

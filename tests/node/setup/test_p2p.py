@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
+from rollup_node.node.setup.p2p import load_network_key
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from tests.node.setup.planning import prepare
@@ -109,13 +109,6 @@ def test_the_signer_reaches_the_configuration(working_directory: Path) -> None:
     assert not node.configs.p2p.signer.tls_enabled
     unsigned = prepare("--signer.endpoint=").configs.p2p
     assert unsigned is not None and unsigned.signer is None
-
-
-def test_bootnodes_and_the_sequencer_key_are_checked_without_files(working_directory: Path) -> None:
-    check_p2p_config(P2pConfig(ROLLUP))
-    with pytest.raises(OptionError, match=r"p2p\.bootnodes"):
-        check_p2p_config(P2pConfig(ROLLUP, bootnodes=("enr:-nonsense",)))
-    assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
 
 
 def test_the_network_key_is_created_once(working_directory: Path) -> None:

@@ -84,12 +84,12 @@ class Node:
     @property
     def values(self) -> Values:
         """Those of the first chain."""
-        return next(iter(self.options.options.chains.values()))
+        return self.options.options.values
 
     def read(self) -> NodeOptions:
-        parsed = read_options(self.words, self.environ)
-        reject_wrong_options(parsed)
-        return NodeOptions({"": parsed.values})
+        options = read_options(self.words, self.environ)
+        reject_wrong_options(options)
+        return options
 
     def plan(self, options: NodeOptions) -> Plans:
         return [plan_node(options.chains[""])], None

@@ -158,24 +158,27 @@ ROLLUP = find_network("op-sepolia").config
 NEEDED = ("--l2=http://127.0.0.1:1", "--network=op-sepolia")
 
 
-def test_missing_databases_are_created(working_directory: Path) -> None:
-    prepare()
-    names = {path.name for path in working_directory.iterdir()}
-    assert {"node_peerstore_db", "node_discovery_db"} <= names
-
-
-def test_only_a_node_that_signs_has_a_file_of_signed_blocks(working_directory: Path) -> None:
-    prepare()
-    assert not list(working_directory.glob("*signed*"))
-    prepare(f"--p2p.sequencer.key={32 * '11'}")
-    assert (working_directory / "node_peerstore_db_signed_blocks").is_file()
-
-
-def test_without_discovery_there_is_no_discovery_database(working_directory: Path) -> None:
-    check_state_files(
-        P2pConfig(ROLLUP, discovery_path="discovery", peerstore_path="peers", no_discovery=True), ROLLUP, None
-    )
-    assert not list(working_directory.glob("discovery*")) and list(working_directory.glob("peers*"))
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), {"node_peerstore_db", "node_discovery_db"}),
+        (("--p2p.no-discovery",), {"node_peerstore_db"}),
+        (
+            ("--p2p.no-discovery", f"--p2p.sequencer.key={32 * '11'}"),
+            {"node_peerstore_db", "node_peerstore_db_signed_blocks"},
+        ),
+        (("--p2p.disable", "--safedb.path="), set()),
+        (("--p2p.disable", "--safedb.path=safe"), {"safe"}),
+    ],
+)
+def test_missing_databases_are_created_where_they_are_wanted(
+    working_directory: Path, words: tuple[str, ...], names: set[str]
+) -> None:
+    """[SDB1] Only a node that signs has a file of signed blocks."""
+    prepare(*words)
+    files = [path for path in working_directory.iterdir() if not path.name.endswith((".txt", "-wal", "-shm"))]
+    assert {path.name for path in files} == names
+    assert {path.stat().st_mode & 0o777 for path in files} <= {0o600}
 
 
 @pytest.mark.parametrize(
@@ -205,14 +208,6 @@ def test_the_peerstore_of_another_node_is_named() -> None:
     finally:
         store.close()
     check_state_files(config, ROLLUP, None)
-
-
-def test_the_safe_head_database_is_created_where_it_is_wanted(working_directory: Path) -> None:
-    """[SDB1]"""
-    prepare("--p2p.disable", "--safedb.path=")
-    assert list(working_directory.glob("safe*")) == []
-    prepare("--p2p.disable", "--safedb.path=safe")
-    assert (working_directory / "safe").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_safe_head_database_that_cannot_be_used_is_named(working_directory: Path) -> None:

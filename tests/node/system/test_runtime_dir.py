@@ -18,7 +18,6 @@ from rollup_node.node.system.procfs import read_stat
 from rollup_node.node.system.runtime_dir import (
     DirectoryInUseError,
     RuntimeDirectory,
-    end_file,
     open_runtime_directory,
     read_processes,
     remove,
@@ -215,7 +214,7 @@ def test_the_ends_of_chains_are_read_and_swept(folder: Path) -> None:
     """[LIF34]"""
     directory = open_runtime_directory(folder / "d", SHORT)
     for group in ("", "10"):
-        directory.end.with_name(end_file(directory.end.name, group)).write_text(f"because of {group or 'all'}")
+        directory.end(group).write_text(f"because of {group or 'all'}")
     assert [directory.read_end(group) for group in ("", "10", "130")] == ["because of all", "because of 10", ""]
     directory.write_aside([ChainAside("10", "CRITICAL", "because of 10", 1.0, 16.0)])
     assert (directory.path / "aside.json").stat().st_mode & 0o777 == 0o644

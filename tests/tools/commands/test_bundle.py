@@ -292,7 +292,7 @@ def test_no_secret_in_the_log_reaches_the_archive(
             (folder / "c").mkdir()
             (folder / "c" / f"{scope}{option.name}").write_text(text if texts_of(option, key) else f"0x{key}")
             environ = {FOLDER: str(folder / "c")}
-    options = read_supernode_options(words, environ) if scope else read_options(words, environ).node
+    options = read_supernode_options(words, environ) if scope else read_options(words, environ)
     said = error("engine h", Code.ENGINE_AUTH, f"it rejects {form}")
     parts = dict(Bundle(options, lambda: [said], str(log), 100, folder).members())
     assert set(parts) >= {"log.txt", "options.json", "about.json"}

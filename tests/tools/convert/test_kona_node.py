@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.node.options.errors import WrongOptions
-from rollup_node.node.options.parsing import FLAGS as OURS
+from rollup_node.node.options.table import FLAGS as OURS
 from rollup_node.tools.convert.conversion import toml_lines
 from rollup_node.tools.convert.kona_node import FLAGS, ROWS, convert
 from tests.tools.convert.test_op_node import source
