@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr, log_distance
-from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import Lookup
@@ -58,13 +58,6 @@ class DiscoveryResult(NamedTuple):
     call: OutgoingCall
     responded: bool
     pong: messages.Pong | None = None
-
-
-class ResponseStatus(Enum):
-    """A response that does not end a call: more responses are due, or it was not requested."""
-
-    INCOMPLETE = "incomplete"
-    UNSOLICITED = "unsolicited"
 
 
 class OutgoingPacket(NamedTuple):
@@ -119,12 +112,12 @@ class ActiveCalls:
         self.outbox.append(OutgoingPacket(datagram, sender))
         return True
 
-    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> DiscoveryResult | ResponseStatus:
-        """Handle a response; returns the result once the call is complete."""
+    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> DiscoveryResult | PacketDrop | None:
+        """Handle a response; return the result once the call is complete, UNSOLICITED if there is no such call."""
         call = self._active.get(received.node)
         message = received.message
         if call is None or call.contact.endpoint != received.endpoint or call.request_id != message.request_id:
-            return ResponseStatus.UNSOLICITED
+            return PacketDrop.UNSOLICITED
         if isinstance(message, messages.Pong) and not call.distances:
             return self._finish(DiscoveryResult(call, True, message), own, now)
         if isinstance(message, messages.Nodes) and call.distances:
@@ -132,8 +125,8 @@ class ActiveCalls:
             _collect(call, message)
             if call.responses >= min(max(message.total, 1), _MAX_RESPONSES):
                 return self._finish(DiscoveryResult(call, True), own, now)
-            return ResponseStatus.INCOMPLETE
-        return ResponseStatus.UNSOLICITED
+            return None
+        return PacketDrop.UNSOLICITED
 
     def session_established(self, node: NodeId, now: float) -> None:
         """Send the request that waited for the node's handshake, if there is one."""

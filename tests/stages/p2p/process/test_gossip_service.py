@@ -84,7 +84,7 @@ async def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
     """Streams that open right before their connection ends leave nothing behind."""
     async with P2pNode(1, chain_of_now(), tmp_path).running() as node:
         host = node.stage.host
-        hello = encode_frame(Rpc(subscriptions=[Subscription(node.stage.gossip.topics[0], True)]))
+        hello = encode_frame(Rpc(subscriptions=[Subscription(next(iter(node.stage.gossip.topics)), True)]))
         push = varint.encode(1) + b"x"
         for number in range(2, 7):
             async with raw_peer(host.port, number) as peer:

@@ -85,17 +85,6 @@ def test_the_published_vector() -> None:
         assert receiver.decrypt(bytes.fromhex(ciphertext)).hex() == payload
 
 
-def test_messages_out_of_turn_are_rejected() -> None:
-    ours, theirs = handshake_states()
-    with pytest.raises(NoiseError):
-        theirs.write_message(b"")
-    with pytest.raises(NoiseError):
-        ours.read_message(bytes(100))
-    ours.write_message(b"")
-    with pytest.raises(NoiseError):
-        ours.write_message(b"")
-
-
 @given(st.integers(0, 2), st.data())
 def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None:
     """The first message is not encrypted: damage to it is detected in the second."""
