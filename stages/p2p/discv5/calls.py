@@ -21,7 +21,6 @@ CALL_TIMEOUT = 0.7
 """Seconds to wait for a response; a handshake restarts them."""
 MAX_ACTIVE_CALLS = 128
 MAX_QUEUED = 4
-_MAX_HANDSHAKES = 1
 _MAX_RESPONSES = 16
 
 
@@ -47,7 +46,6 @@ class OutgoingCall:
     """Empty while the call waits for a handshake."""
 
     deadline: float = 0.0
-    handshakes: int = 0
     responses: int = 0
     records: dict[NodeId, Enr] = field(default_factory=dict)
 
@@ -101,13 +99,12 @@ class ActiveCalls:
     def handle_whoareyou(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
         """Answer a WHOAREYOU with a handshake; False when it is not for a request of ours to this address."""
         call = self._by_nonce.get(whoareyou.nonce)
-        if call is None or call.contact.endpoint != sender or call.handshakes >= _MAX_HANDSHAKES:
+        if call is None or call.contact.endpoint != sender:
             return False
         del self._by_nonce[whoareyou.nonce]
         datagram = self._codec.encode_handshake(call.contact, whoareyou, own, call.plaintext)
         if datagram is None:
             return False
-        call.handshakes += 1
         call.deadline = now + CALL_TIMEOUT
         self.outbox.append(OutgoingPacket(datagram, sender))
         return True
