@@ -39,8 +39,9 @@ def test_nonces_are_unique() -> None:
 def test_an_exhausted_session_is_not_used() -> None:
     kept, one = Sessions(), session()
     kept.add(NODE, ENDPOINT, one)
+    one.message_count = (1 << 32) - 2
     assert kept.newest(NODE, ENDPOINT) is one
-    one.message_count = (1 << 32) - 1
+    one.next_nonce(bytes)
     assert kept.newest(NODE, ENDPOINT) is None
 
 

@@ -104,6 +104,8 @@ def test_publishing_to_the_mesh(harness: RouterHarness) -> None:
     assert all(harness.sent_to(peer).messages == [PubsubMessage(TOPIC, compressed(b"own"))] for peer in members)
     assert not harness.sent_to(non_member).messages
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) is None
+    counts = harness.router.take_event_counts()
+    assert (counts[TraceEvent.PUBLISH_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (1, 1)
     assert harness.receive_message(members[0], b"own") == [], "our own message is not delivered to us"
 
 

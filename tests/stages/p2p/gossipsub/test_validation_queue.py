@@ -112,11 +112,28 @@ def test_savings_are_bounded() -> None:
     assert budget.delay(A, 1e6) > 0.0
 
 
+def test_op_node_ids_include_the_topic() -> None:
+    content = b"a block"
+    data = snappy.compress(content)
+    expected = sha256(b"\x01\0\0\0" + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + content).digest()[:20]
+    assert message_id(TOPIC, data, content) == expected
+
+
 def test_undecompressable_data_is_hashed_raw() -> None:
     data = b"\xff\xff"
     content = snappy.decompress(data)
     expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]
     assert message_id(TOPIC, data, content) == expected
+
+
+def test_seen_ids_expire(harness: RouterHarness) -> None:
+    (peer,) = harness.add_members(1)
+    harness.accept(peer, b"block")
+    harness.heartbeats()
+    assert len(harness.router.validation_queue.seen) == 1
+    harness.now += 66
+    harness.heartbeats()
+    assert len(harness.router.validation_queue.seen) == 0
 
 
 def test_the_cache_is_bounded_and_expires() -> None:
