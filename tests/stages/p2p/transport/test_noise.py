@@ -98,6 +98,12 @@ def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None
             assert reader.read_message(bytes(message)) == b"payload" or number == step == 0
 
 
+@pytest.mark.parametrize("length", [0, 1, 31])
+def test_short_messages_are_rejected(length: int) -> None:
+    with pytest.raises(NoiseError):
+        handshake_states()[1].read_message(bytes(length))
+
+
 def test_a_low_order_key_is_rejected() -> None:
     _, theirs = handshake_states()
     theirs.read_message(bytes(32))
