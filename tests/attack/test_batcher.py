@@ -54,10 +54,9 @@ def _wide_counts(number: int) -> Posted:
     return _in_channels([bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))])
 
 
-def _next_block(number: int, transaction: bytes, count: int) -> Posted:
+def _one_byte_transactions(number: int) -> Posted:
     """Return a singular batch that is valid as the next block as far as derivation knows."""
-    batch = _singular(number, len(transaction) * count, bombs.repeated(transaction, count))
-    return _in_channels([bombs.brotli(batch)])
+    return _in_channels([bombs.brotli(_singular(number, LARGEST, bombs.repeated(b"\x01", LARGEST)))])
 
 
 def _huge_transaction(number: int) -> Posted:
@@ -84,11 +83,11 @@ def _in_channels(bodies: list[bytes]) -> Posted:
 
 
 def _frames_without_data(number: int) -> Posted:
-    """Each of 10 L1 blocks has 2.8 MB of empty frames of two channels of its own: 30 MB of memory each."""
+    """Each of 8 L1 blocks has 2.8 MB of empty frames of two channels of its own: 30 MB of memory each."""
     frames_of_any = drops.items([drops.empty_frame(drops.CHANNEL, at) for at in range(60_000)])
     channels = [
         [item.replace(drops.CHANNEL, b"empty" + channel.to_bytes(11, "big")) for item in frames_of_any]
-        for channel in range(20)
+        for channel in range(16)
     ]
     return [one + other for one, other in zip(channels[::2], channels[1::2], strict=True)]
 
@@ -99,8 +98,7 @@ ATTACKS: dict[str, Attack] = {
     "full_span": lambda number: _in_channels([bombs.brotli(bombs.full_span(LARGEST))]),
     "small_batches": lambda number: _in_channels([bombs.brotli(bombs.small_batches(4_000_000))]),
     "refused_batches": lambda number: [drops.refused_batches(30_000)],
-    "one_byte_transactions": lambda number: _next_block(number, b"\x01", LARGEST),
-    "two_byte_transactions": lambda number: _next_block(number, b"\x82ab", LARGEST // 18),
+    "one_byte_transactions": _one_byte_transactions,
     "huge_transaction": _huge_transaction,
     "unknown_channel": lambda number: [drops.unknown_channel(60_000)],
     "abandoned_channels": lambda number: [drops.abandoned_channels(60_000)],  # before Holocene all stay open

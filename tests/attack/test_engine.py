@@ -79,7 +79,7 @@ def body(data: Callable[[], bytes]) -> Handler:
 
 ATTACKS: dict[str, Handler] = {
     "huge list": body(lambda: lists(32 << 20)),
-    "bomb": body(lambda: gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":', 1 << 29, b"}")),
+    "bomb": body(lambda: gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":', 300 << 20, b"}")),
     "endless": endless(b'{"a":' * 100_000),
     "dripping": endless(b" ", 0.05),
     "other types": answering({"result": {"hash": 5, "number": [], "parentHash": {}, "transactions": "0x"}}),

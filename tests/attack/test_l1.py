@@ -3,8 +3,8 @@
 The process under attack is a real one, the same for most tests; docs/security.md has the bounds."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import msgspec
@@ -119,6 +119,18 @@ def shared() -> Iterator[SharedL1]:
         yield shared_l1
 
 
+@asynccontextmanager
+async def attack_new_l1() -> AsyncIterator[tuple[AttackedStage, HostileL1]]:
+    """Provide against an l1 process that has just been started."""
+    l1 = HostileL1()
+    async with (
+        listening(app_for_every_path(l1.handle)) as (url,),
+        attacked_stage("l1", config(url)) as stage,
+    ):
+        with stage.within_bounds():
+            yield stage, l1
+
+
 def heads(stage: AttackedStage) -> tuple[int | None, int | None]:
     return stage.last("head"), stage.last("finalized")
 
@@ -162,8 +174,7 @@ def test_another_chain_behind_the_url_for_a_while(shared: SharedL1, forged: str)
 
 async def test_a_foreign_chain_from_the_start_is_given_up() -> None:
     """It even has the right chain id; what its finalized block rested on is disproved later."""
-    l1 = HostileL1()
-    async with listening(app_for_every_path(l1.handle)) as (url,), attacked_stage("l1", config(url)) as stage:
+    async with attack_new_l1() as (stage, l1):
         l1.attack = lambda request: l1.answer_from(l1.foreign, CHAIN_ID, request)
         foreign = (l1.foreign.head, l1.foreign.head - 6)
         await stage.until(lambda: heads(stage) == foreign, "the foreign chain is followed")
@@ -176,7 +187,6 @@ async def test_a_foreign_chain_from_the_start_is_given_up() -> None:
         await stage.until(
             lambda: any(message.get("block") == 39 for message in stage.messages[sent:]), "blocks of the chain"
         )
-        assert "Traceback" not in stage.log
 
 
 @pytest.mark.fault("F5")
@@ -201,12 +211,10 @@ def a_result(body: bytes) -> bytes:
 
 
 BODIES: dict[str, Callable[[], bytes]] = {
-    "60 MB of lists": lambda: lists(60_000_000),
-    "60 MB of lists as a result": lambda: a_result(lists(60_000_000)),
-    "a gzip bomb of 120 MB": lambda: gzip_bomb(b"", 120_000_000, b""),
-    "a gzip bomb of 120 MB as a result": lambda: gzip_bomb(
-        b'{"jsonrpc":"2.0","id":1,"result":{"a":', 120_000_000, b"}}"
-    ),
+    "40 MB of lists": lambda: lists(40_000_000),
+    "40 MB of lists as a result": lambda: a_result(lists(40_000_000)),
+    "a gzip bomb of 60 MB": lambda: gzip_bomb(b"", 60_000_000, b""),
+    "a gzip bomb of 60 MB as a result": lambda: gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":{"a":', 60_000_000, b"}}"),
     "a deep nest": lambda: b"[" * 2_000_000,
     "4 MB of lists": lambda: lists(4_000_000),
 }
@@ -231,19 +239,18 @@ def test_huge_answers_to_every_call(shared: SharedL1, name: str) -> None:
     shared.attack(scenario)
 
 
-def test_long_error_messages_are_cut(shared: SharedL1) -> None:
-    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+async def test_long_error_messages_are_cut() -> None:
+    async with attack_new_l1() as (stage, l1):
+        await follows(stage, l1)
         error = {"code": -32000, "message": "m" * 2_000_000, "data": "d" * 1_000_000}
         l1.attack = lambda request: {"jsonrpc": "2.0", "id": None, "error": error}
-        stage.request(["blocks", first := l1.new_range(), 20], ["refs", first + 10, 5])
+        stage.request(["blocks", 10, 20], ["refs", 20, 5])
         await attacked(stage, l1, 12)
         await stage.until(lambda: stage.last("problems") and stage.last("error"), "the problem is published")
         assert max(len(orjson.dumps(message)) for message in stage.messages) < 4000
         assert max(map(len, stage.log.splitlines())) < 1500
         l1.attack = None
         await follows(stage, l1)
-
-    shared.attack(scenario)
 
 
 def test_an_answer_that_never_ends(shared: SharedL1) -> None:

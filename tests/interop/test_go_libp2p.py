@@ -46,7 +46,8 @@ async def dialling(folder: Path) -> None:
             await wait_until_known(theirs, node)
             message = await node.until(identify)
             assert {"/ipfs/id/1.0.0", "/meshsub/1.1.0"} <= set(message.protocols)
-            assert 0 < await node.stage.host.ping.ping(theirs.peer) < 5
+            await node.stage.host.ping.measure_latency(theirs.peer)
+            assert 0 < node.stage.host.ping.latencies[theirs.peer] < 5
             assert (await node.call("peers", True))["peers"][theirs.peer_text]["direction"] == direction
             assert await node.call("disconnectPeer", theirs.peer_text) is None
             await node.until(lambda: not node.stage.host.peers())

@@ -61,7 +61,8 @@ async def test_identify_ping_and_streams_for_both_dialers(dial: Callable[[Pair],
     async with pair(early_muxer=early) as both:
         await dial(both)
         await _check_identify(both)
-        assert 0 < await both.ours.ping.ping(both.peer) < 5
+        await both.ours.ping.measure_latency(both.peer)
+        assert 0 < both.ours.ping.latencies[both.peer] < 5
         assert 0 <= await both.theirs.call("ping", peer=both.our_text) < 5000
         for size in SIZES:
             await _check_echo(both, size)

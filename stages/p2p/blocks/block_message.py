@@ -50,13 +50,6 @@ class DecodedPayload(NamedTuple):
     withdrawal_count: int
 
 
-class _Extras(NamedTuple):
-    withdrawals_at: int | None = None
-    blob_gas_used: int | None = None
-    excess_blob_gas: int | None = None
-    withdrawals_root: Hash | None = None
-
-
 def block_topic(chain_id: int, version: int) -> str:
     """Return the topic of a version (1 to 4) of the block encoding."""
     return f"/optimism/{chain_id}/{version - 1}/blocks"
@@ -141,8 +134,8 @@ def decode_ssz(data: bytes, version: int, parent_beacon_root: Hash | None = None
     if len(data) < fixed:
         raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")
     *head, extra_data_at, base_fee, block_hash, transactions_at = _BASE.unpack_from(data)
-    extras = _decode_extras(data, version)
-    end = len(data) if extras.withdrawals_at is None else extras.withdrawals_at
+    (end,) = _OFFSET.unpack_from(data, FIXED_SIZES[1]) if version >= 2 else (len(data),)
+    blob_gas = _BLOB_GAS.unpack_from(data, FIXED_SIZES[2]) if version >= 3 else (None, None)
     if extra_data_at != fixed:
         raise SszError(f"extra data at {extra_data_at}, not at {fixed}")
     if not extra_data_at <= transactions_at <= end <= len(data):
@@ -155,23 +148,12 @@ def decode_ssz(data: bytes, version: int, parent_beacon_root: Hash | None = None
         int.from_bytes(base_fee, "little"),
         block_hash,
         decode_list(data, transactions_at, end),
-        extras.withdrawals_at is not None,
-        *extras[1:],
+        version >= 2,
+        *blob_gas,
+        data[FIXED_SIZES[3] : FIXED_SIZES[4]] if version >= 4 else None,
         parent_beacon_root,
     ]
     return DecodedPayload(ExecutionPayload(*values), _count_withdrawals(len(data) - end))
-
-
-def _decode_extras(data: bytes, version: int) -> _Extras:
-    if version == 1:
-        return _Extras()
-    (withdrawals_at,) = _OFFSET.unpack_from(data, FIXED_SIZES[1])
-    if version == 2:
-        return _Extras(withdrawals_at)
-    blob_gas_used, excess_blob_gas = _BLOB_GAS.unpack_from(data, FIXED_SIZES[2])
-    if version == 3:
-        return _Extras(withdrawals_at, blob_gas_used, excess_blob_gas)
-    return _Extras(withdrawals_at, blob_gas_used, excess_blob_gas, data[FIXED_SIZES[3] : FIXED_SIZES[4]])
 
 
 def encode_list(items: Sequence[bytes]) -> bytes:

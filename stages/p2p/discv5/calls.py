@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr, log_distance
-from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import Lookup
@@ -21,7 +21,6 @@ CALL_TIMEOUT = 0.7
 """Seconds to wait for a response; a handshake restarts them."""
 MAX_ACTIVE_CALLS = 128
 MAX_QUEUED = 4
-_MAX_HANDSHAKES = 1
 _MAX_RESPONSES = 16
 
 
@@ -47,7 +46,6 @@ class OutgoingCall:
     """Empty while the call waits for a handshake."""
 
     deadline: float = 0.0
-    handshakes: int = 0
     responses: int = 0
     records: dict[NodeId, Enr] = field(default_factory=dict)
 
@@ -58,13 +56,6 @@ class DiscoveryResult(NamedTuple):
     call: OutgoingCall
     responded: bool
     pong: messages.Pong | None = None
-
-
-class ResponseStatus(Enum):
-    """A response that does not end a call: more responses are due, or it was not requested."""
-
-    INCOMPLETE = "incomplete"
-    UNSOLICITED = "unsolicited"
 
 
 class OutgoingPacket(NamedTuple):
@@ -108,23 +99,22 @@ class ActiveCalls:
     def handle_whoareyou(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
         """Answer a WHOAREYOU with a handshake; False when it is not for a request of ours to this address."""
         call = self._by_nonce.get(whoareyou.nonce)
-        if call is None or call.contact.endpoint != sender or call.handshakes >= _MAX_HANDSHAKES:
+        if call is None or call.contact.endpoint != sender:
             return False
         del self._by_nonce[whoareyou.nonce]
         datagram = self._codec.encode_handshake(call.contact, whoareyou, own, call.plaintext)
         if datagram is None:
             return False
-        call.handshakes += 1
         call.deadline = now + CALL_TIMEOUT
         self.outbox.append(OutgoingPacket(datagram, sender))
         return True
 
-    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> DiscoveryResult | ResponseStatus:
-        """Handle a response; returns the result once the call is complete."""
+    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> DiscoveryResult | PacketDrop | None:
+        """Handle a response; return the result once the call is complete, UNSOLICITED if there is no such call."""
         call = self._active.get(received.node)
         message = received.message
         if call is None or call.contact.endpoint != received.endpoint or call.request_id != message.request_id:
-            return ResponseStatus.UNSOLICITED
+            return PacketDrop.UNSOLICITED
         if isinstance(message, messages.Pong) and not call.distances:
             return self._finish(DiscoveryResult(call, True, message), own, now)
         if isinstance(message, messages.Nodes) and call.distances:
@@ -132,8 +122,8 @@ class ActiveCalls:
             _collect(call, message)
             if call.responses >= min(max(message.total, 1), _MAX_RESPONSES):
                 return self._finish(DiscoveryResult(call, True), own, now)
-            return ResponseStatus.INCOMPLETE
-        return ResponseStatus.UNSOLICITED
+            return None
+        return PacketDrop.UNSOLICITED
 
     def session_established(self, node: NodeId, now: float) -> None:
         """Send the request that waited for the node's handshake, if there is one."""

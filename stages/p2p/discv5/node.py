@@ -223,9 +223,9 @@ class Discv5Node:
             self._reply(received, [messages.TalkResponse(message.request_id, b"")])
         else:
             result = self.calls.handle_response(received, self.local_enr.enr, now)
-            if result is calls.ResponseStatus.UNSOLICITED:
-                return PacketDrop.UNSOLICITED
-            if isinstance(result, calls.DiscoveryResult):
+            if isinstance(result, PacketDrop):
+                return result
+            if result is not None:
                 self._handle_result(result, now)
         self.calls.session_established(received.node, now)
         return None

@@ -92,10 +92,6 @@ class Discv5Session:
         self.message_count += 1
         return self.message_count.to_bytes(4, "big") + random(NONCE_SIZE - 4)
 
-    @property
-    def is_exhausted(self) -> bool:
-        return self.message_count >= _MAX_MESSAGES - 1
-
     def accept_nonce(self, nonce: bytes) -> bool:
         """Record the nonce of a decrypted message; False when it was seen before."""
         if nonce in self.seen_nonces:
@@ -136,8 +132,8 @@ class Sessions:
 
     def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
         """Return the session to write with; None when there is none."""
-        _kept = self._kept.get((node, endpoint))
-        return _kept[0] if _kept and not _kept[0].is_exhausted else None
+        kept = self._kept.get((node, endpoint))
+        return kept[0] if kept and kept[0].message_count < _MAX_MESSAGES - 1 else None
 
     def decrypt(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
         """Decrypt a message with any of the sessions of its sender; None when none of them can."""

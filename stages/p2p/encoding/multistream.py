@@ -84,8 +84,6 @@ class Initiator(_Negotiation):
 
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
-        if not protocols:
-            raise MultistreamError("no protocol to propose")
         self._protocols = list(protocols)
         self._out += encode_line(HEADER) + encode_line(self._protocols[0])
 

@@ -144,10 +144,8 @@ class ConnectionManager:
         if not tags:
             self._protected.pop(peer, None)
 
-    def is_protected(self, peer: PeerId, tag: str | None = None) -> bool:
-        """Whether a peer is protected, by any tag or by this one."""
-        tags = self._protected.get(peer, set())
-        return bool(tags) if tag is None else tag in tags
+    def is_protected(self, peer: PeerId) -> bool:
+        return peer in self._protected
 
     def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
         """Return the peers to disconnect now; none within the silence period after a trim."""

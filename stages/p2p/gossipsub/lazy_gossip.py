@@ -26,9 +26,6 @@ class MessageCache:
         self._messages: dict[MessageId, CachedMessage] = {}
         self._sent: dict[MessageId, dict[PeerId, int]] = {}
 
-    def __len__(self) -> int:
-        return len(self._messages)
-
     def put(self, message_id: MessageId, message: CachedMessage) -> None:
         """Add a message to the newest window."""
         if message_id not in self._messages:
@@ -46,7 +43,8 @@ class MessageCache:
 
     def gossip_ids(self, topic: str) -> list[MessageId]:
         """Return the ids to announce in a topic."""
-        return [item for item in self._newest() if self._messages[item].topic == topic]
+        newest = (item for window in self._windows[: self._gossip] for item in window)
+        return [item for item in newest if self._messages[item].topic == topic]
 
     def shift(self) -> None:
         """Start a new window and drop the oldest."""
@@ -54,10 +52,6 @@ class MessageCache:
             del self._messages[message_id]
             self._sent.pop(message_id, None)
         self._windows.insert(0, [])
-
-    def _newest(self) -> Iterator[MessageId]:
-        for window in self._windows[: self._gossip]:
-            yield from window
 
 
 class LazyGossip:

@@ -111,9 +111,9 @@ class PeerTable:
         """Peers of a topic that keep meshes and fit."""
         return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
-    def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
+    def send(self, peer: PeerId, rpc: Rpc) -> bool:
         """Queue an RPC for a peer, its GRAFT and PRUNE for the next heartbeat if there is no room; return whether."""
-        if self.send_frame(peer, encode_frame(rpc), urgent):
+        if self.send_frame(peer, encode_frame(rpc)):
             return True
         self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)
         self.states[peer].pending_prunes |= {prune.topic: prune for prune in rpc.control.prune}

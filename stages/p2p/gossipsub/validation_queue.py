@@ -1,10 +1,10 @@
 """Messages from arrival to validation result: each once; duplicates and rejected ones are charged to their senders."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.encoding import snappy
@@ -59,7 +59,7 @@ class ValidationQueue:
 
     def __init__(self, params: gossip_params.GossipParams, peers: PeerTable, promises: GossipPromises) -> None:
         self._params, self._peers, self._promises = params, peers, promises
-        self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, gossip_params.MAX_SEEN)
+        self.seen = SeenCache(params.seen_ttl, gossip_params.MAX_SEEN)
         self.pending: dict[MessageId, PendingMessage] = {}
         self.pending_bytes = 0
 
@@ -135,40 +135,37 @@ def _declared_size(data: bytes) -> int:
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
 
 
-K = TypeVar("K", bound=Hashable)
-
-
-class SeenCache(Generic[K]):
-    """Keys with their expiry after `ttl` seconds, at most `max_size` of them. Times must not decrease."""
+class SeenCache:
+    """Message ids with their expiry after `ttl` seconds, at most `max_size` of them. Times must not decrease."""
 
     def __init__(self, ttl: float, max_size: int) -> None:
         self._ttl, self._max_size = ttl, max_size
-        self._expiries: dict[K, float] = {}
+        self._expiries: dict[MessageId, float] = {}
 
     def __len__(self) -> int:
         return len(self._expiries)
 
-    def has(self, key: K, now: float) -> bool:
-        """Whether the key was added within the TTL."""
-        expiry = self._expiries.get(key)
+    def has(self, message_id: MessageId, now: float) -> bool:
+        """Whether the message was added within the TTL."""
+        expiry = self._expiries.get(message_id)
         return expiry is not None and now < expiry
 
-    def add(self, key: K, now: float) -> bool:
-        """Add a key; returns False, and changes nothing, if it is present."""
-        if self.has(key, now):
+    def add(self, message_id: MessageId, now: float) -> bool:
+        """Add a message; returns False, and changes nothing, if it is present."""
+        if self.has(message_id, now):
             return False
-        self._expiries.pop(key, None)
-        self._expiries[key] = now + self._ttl
+        self._expiries.pop(message_id, None)
+        self._expiries[message_id] = now + self._ttl
         if len(self._expiries) > self._max_size:
             del self._expiries[next(iter(self._expiries))]
         return True
 
     def remove_expired(self, now: float) -> None:
         while self._expiries:
-            key = next(iter(self._expiries))
-            if self._expiries[key] > now:
+            oldest = next(iter(self._expiries))
+            if self._expiries[oldest] > now:
                 return
-            del self._expiries[key]
+            del self._expiries[oldest]
 
 
 TOTAL_SHARE = 0.3

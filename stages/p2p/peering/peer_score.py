@@ -28,19 +28,13 @@ CAPS, WEIGHTS = ReqRespScores(10.0, 9.0, 20.0), ReqRespScores(0.5, -1.0, -20.0)
 """Of the counts of responses [SCR3]."""
 
 
-def slot_seconds(block_time: int) -> float:
-    """Return the length of a slot for a block time in seconds; 2 s when that is 0."""
-    return float(block_time or 2)
-
-
 class ApplicationScorer:
     """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted.
 
-    Those of `connected` peers decay."""
+    Those of `connected` peers decay, the others are kept for `retained_seconds`."""
 
-    def __init__(self, block_time: int, enabled: bool = True) -> None:
-        self._enabled = enabled
-        self._retained_seconds = RETAINED_SLOTS * slot_seconds(block_time)
+    def __init__(self, retained_seconds: float, enabled: bool = True) -> None:
+        self._enabled, self._retained_seconds = enabled, retained_seconds
         self._counts: dict[PeerId, ReqRespScores] = {}
         self._changed_at: dict[PeerId, float] = {}
         self.connected: set[PeerId] = set()
@@ -117,15 +111,15 @@ class _Record:
 class PeerScorer:
     """The scores of all peers with a gossip stream, and of those that left with a score of zero or less.
 
-    `block_time` is in seconds. Our own machine may have any number of peers. With `none` every score is zero, and
-    excludes nobody."""
+    `block_time` is in seconds; a slot is as long, or 2 s when it is 0. Our own machine may have any
+    number of peers. With `none` every score is zero, and excludes nobody."""
 
     def __init__(self, scoring: PeerScoring, block_time: int) -> None:
         self._is_enabled = scoring is not PeerScoring.NONE
         self.thresholds = LIGHT_THRESHOLDS if self._is_enabled else PeerScoreThresholds(0.0, 0.0, 0.0, 0.0)
-        self.application = ApplicationScorer(block_time, self._is_enabled)
-        self._slot_seconds = slot_seconds(block_time)
+        self._slot_seconds = float(block_time or 2)
         self.retained_seconds = RETAINED_SLOTS * self._slot_seconds
+        self.application = ApplicationScorer(self.retained_seconds, self._is_enabled)
         self._records: dict[PeerId, _Record] = {}
         self._left_at: dict[PeerId, float] = {}
         self._at_address: dict[str, set[PeerId]] = {}

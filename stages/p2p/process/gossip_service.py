@@ -36,7 +36,9 @@ log = get_logger("p2p")
 
 
 class GossipService:
-    """Gossip on all block topics; `on_block` gets accepted ones, `failures` counts others by ValidationFailure."""
+    """Gossip on all block topics; `on_block` gets accepted ones, `failures` counts others by ValidationFailure.
+
+    `topics` has the version of each topic, oldest first."""
 
     def __init__(
         self, host: Host, validator: BlockValidator, scorer: PeerScorer, on_block: Callable[[ExecutionPayload], None]
@@ -44,8 +46,8 @@ class GossipService:
         self._host, self._config = host, host.config
         self._chain_id = host.config.rollup.l2_chain_id
         self._validator, self._on_block = validator, on_block
-        self._topics = block_message.block_topics(self._chain_id)
-        self.router = GossipSubRouter(gossip_params(host.config), self._topics, scorer, random.Random())
+        self.topics = block_message.block_topics(self._chain_id)
+        self.router = GossipSubRouter(gossip_params(host.config), self.topics, scorer, random.Random())
         self._inbound: dict[PeerId, Stream] = {}
         self._writers: dict[PeerId, asyncio.Event] = {}
         self._retry_now: dict[PeerId, asyncio.Event] = {}
@@ -60,11 +62,6 @@ class GossipService:
             host.set_stream_handler(protocol, self._handle_stream)
         host.subscribe(self._on_host_event)
         self.periodic_task = PeriodicTask("gossip", self._heartbeat)
-
-    @property
-    def topics(self) -> list[str]:
-        """The block topics, oldest version first."""
-        return list(self._topics)
 
     def topic(self, timestamp: float) -> str:
         """Return the topic of blocks of a Unix time."""
@@ -136,7 +133,7 @@ class GossipService:
 
     def _validate(self, message: UnvalidatedMessage) -> bool:
         """Validate a message, report and return whether it is accepted; a crash is a REJECT [VAL13]."""
-        version, now = self._topics[message.topic], time.monotonic()
+        version, now = self.topics[message.topic], time.monotonic()
         try:
             validation = self._validator.validate(version, message.content, time.time(), now)
         except Exception as bug:

@@ -27,7 +27,7 @@ from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
-from rollup_node.stages.p2p.process.sync_service import PayloadClient, SyncClient, SyncServer
+from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
@@ -71,7 +71,7 @@ class P2pStage(Stage):
         )
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
-            SyncServer(self.host, PayloadClient(bus).read)
+            SyncServer(self.host, bus)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
             self.sync = SyncClient(self.host, planner, self.peer_manager.static_peers.__contains__, self._deliver)
         self._directory = PeerDirectory(self.host, self.gossip, self.score_service, self.discovery)

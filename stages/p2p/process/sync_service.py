@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.log.logger import get_logger
@@ -26,20 +26,19 @@ from rollup_node.stages.p2p.reqresp.server_limits import RequestTurns, WaitingRe
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
+TIMEOUT_SECONDS = 8.0
+"""Bound on the engine process's answer."""
 _IDLE_INTERVAL = 10.0
 _MIN_TURN_INTERVAL = 0.005
 
 log = get_logger("p2p")
 
-ReadBlock = Callable[[int], Awaitable[ExecutionPayload | None]]
-"""Returns the canonical block of a number. Raises TimeoutError when that is unavailable in time."""
-
 
 class SyncServer:
-    """Serves peers' requests, within the limits."""
+    """Serves peers' requests with blocks of the engine process, within the limits."""
 
-    def __init__(self, host: Host, read: ReadBlock) -> None:
-        self._host, self._read = host, read
+    def __init__(self, host: Host, bus: Bus) -> None:
+        self._host, self._client = host, RequestClient(bus, "engine.payloads")
         self._turns = RequestTurns()
         self._admissions: dict[WaitingRequest, asyncio.Future[bool]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -113,6 +112,14 @@ class SyncServer:
             return ResultCode.UNKNOWN_ERROR, b""
         self._host.meter.set("p2p_payload_by_number", number, p2p_role="server")
         return ResultCode.OK, response
+
+    async def _read(self, number: int) -> ExecutionPayload | None:
+        """Return the canonical block of a number, if any. Raises TimeoutError without an answer, or for an error."""
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            result: PayloadResponse = await self._client.request(PayloadRequest, number)
+        if result.error is not None:
+            raise TimeoutError(result.error)
+        return result.payload
 
 
 class SyncClient:
@@ -198,21 +205,3 @@ def count(host: Host, role: str, code: int, seconds: float) -> None:
     result = str(int(code))
     host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=result)
     host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=result)
-
-
-TIMEOUT_SECONDS = 8.0
-
-
-class PayloadClient:
-    """Requests payloads from the engine process."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._client = RequestClient(bus, "engine.payloads")
-
-    async def read(self, number: int) -> ExecutionPayload | None:
-        """Return the canonical block of a number, if any. Raises TimeoutError without an answer, or for an error."""
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            result: PayloadResponse = await self._client.request(PayloadRequest, number)
-        if result.error is not None:
-            raise TimeoutError(result.error)
-        return result.payload

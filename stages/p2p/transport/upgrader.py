@@ -9,7 +9,6 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.transport import noise, yamux
-from rollup_node.stages.p2p.transport import noise as noise_channel
 from rollup_node.stages.p2p.transport.noise import NoiseError, NoiseKeys
 
 UPGRADE_ERRORS = (MultistreamError, NoiseError)
@@ -20,7 +19,7 @@ class UpgradedConnection(NamedTuple):
     """A connection ready for yamux: the remote peer, the encrypted session, and yamux's first bytes, if any."""
 
     peer: PeerId
-    session: noise_channel.SecureSession
+    session: noise.SecureSession
     early_data: bytes
 
 
@@ -47,11 +46,10 @@ class Upgrader:
         self._phase = _Phase.SECURITY
         self._negotiation = self._negotiate(noise.PROTOCOL)
         self._out: list[bytes] = [self._negotiation.data_to_send()]
-        self._frame_decoder = noise_channel.FrameDecoder()
-        self._handshake = noise_channel.NoiseHandshake(
+        self._frame_decoder = noise.FrameDecoder()
+        self._handshake = noise.NoiseHandshake(
             identity, keys, initiator=initiator, muxers=self._early_muxers, expected_peer=expected_peer
         )
-        self._handshake_result: noise_channel.HandshakeResult | None = None
 
     def data_to_send(self) -> bytes:
         """Return the bytes to send and clears them."""
@@ -67,7 +65,7 @@ class Upgrader:
                 return None
             self._phase, data = _Phase.HANDSHAKE, self._negotiation.trailing_data
             if self._initiator:
-                self._out.append(noise_channel.encode_frame(self._handshake.first_message()))
+                self._out.append(noise.encode_frame(self._handshake.first_message()))
         if self._phase is _Phase.HANDSHAKE:
             return self._continue_handshake(data)
         return self._negotiate_muxer(data)
@@ -80,8 +78,8 @@ class Upgrader:
             data = b""
             reply = self._handshake.receive_message(messages[0])
             if reply is not None:
-                self._out.append(noise_channel.encode_frame(reply))
-        result = self._handshake_result = self._handshake.result
+                self._out.append(noise.encode_frame(reply))
+        result = self._handshake.result
         rest = self._frame_decoder.take_trailing_data()
         if self._early_muxers and yamux.PROTOCOL in result.muxers:
             return UpgradedConnection(result.peer, result.session, b"".join(result.session.receive_data(rest)))
@@ -91,13 +89,13 @@ class Upgrader:
         return self._negotiate_muxer(rest)
 
     def _negotiate_muxer(self, data: bytes) -> UpgradedConnection | None:
-        assert self._handshake_result is not None
-        session = self._handshake_result.session
+        assert self._handshake.result is not None
+        peer, _, session = self._handshake.result
         selected = self._negotiation.receive_data(b"".join(session.receive_data(data)))
         self._out += session.encrypt(self._negotiation.data_to_send())
         if selected is None:
             return None
-        return UpgradedConnection(self._handshake_result.peer, session, self._negotiation.trailing_data)
+        return UpgradedConnection(peer, session, self._negotiation.trailing_data)
 
     def _negotiate(self, protocol: str) -> Initiator | Responder:
         return Initiator([protocol]) if self._initiator else Responder(lambda proposed: proposed == protocol)

@@ -295,7 +295,7 @@ async def reset_streams(target: Target) -> None:
 
 async def unanswered_negotiations(target: Target) -> None:
     """Each peer opens streams and never proposes a protocol, or proposes unknown ones only."""
-    unknown = encode_line("/" + "x" * 1000)
+    unknown = encode_line("/" + "x" * 100)
     lines = encode_line(HEADER) + unknown * 60
 
     def opening(number: int) -> bytes:

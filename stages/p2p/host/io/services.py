@@ -190,8 +190,14 @@ class PingService:
     def remove_peer(self, peer: PeerId) -> None:
         self.latencies.pop(peer, None)
 
-    async def ping(self, peer: PeerId) -> float:
-        """One round-trip time in seconds. Raises StreamError without a correct reply in time."""
+    def add_latency(self, peer: PeerId, seconds: float) -> None:
+        """Add a round-trip time to the moving average of a peer."""
+        average = self.latencies.get(peer, seconds)
+        self.latencies[peer] = average + _SMOOTHING * (seconds - average)
+        log.trace("ping", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))
+
+    async def measure_latency(self, peer: PeerId) -> None:
+        """Ping a peer to update its latency; a failure is logged only."""
         payload = os.urandom(PING_BYTES)
         loop = asyncio.get_running_loop()
         try:
@@ -200,29 +206,14 @@ class PingService:
                 try:
                     sent_at = loop.time()
                     await stream.write(payload)
-                    reply = await stream.read_exactly(PING_BYTES)
-                    seconds = loop.time() - sent_at
+                    if await stream.read_exactly(PING_BYTES) != payload:
+                        raise StreamError("wrong reply to a ping")
+                    self.add_latency(peer, loop.time() - sent_at)
                 finally:
                     stream.reset()
-        except TimeoutError:
-            raise StreamError(f"no reply to a ping within {_TIMEOUT:g} s") from None
-        if reply != payload:
-            raise StreamError("wrong reply to a ping")
-        self.add_latency(peer, seconds)
-        return seconds
-
-    def add_latency(self, peer: PeerId, seconds: float) -> None:
-        """Add a round-trip time to the moving average of a peer."""
-        average = self.latencies.get(peer, seconds)
-        self.latencies[peer] = average + _SMOOTHING * (seconds - average)
-
-    async def measure_latency(self, peer: PeerId) -> None:
-        """Ping a peer to update its latency; a failure is logged only."""
-        try:
-            seconds = await self.ping(peer)
-            log.trace("ping", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))
-        except StreamError as error:
-            log.debug("ping failed", peer=short_peer_id(peer), error=str(error))
+        except (StreamError, TimeoutError) as error:
+            text = str(error) or f"no reply to a ping within {_TIMEOUT:g} s"
+            log.debug("ping failed", peer=short_peer_id(peer), error=text)
 
     async def echo(self, stream: Stream) -> None:
         while True:

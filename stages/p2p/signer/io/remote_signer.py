@@ -173,9 +173,7 @@ class RemoteSigner:
     async def _call(self, method: str, *params: Any, timeout: float) -> Any:
         try:
             return await self._client.call(method, *params, timeout=timeout)
-        except EndpointError as error:
-            raise SigningError(str(error)) from None
         except RpcFailure as error:
             raise SigningError(f"{self.name}: {method}: {error}") from None
-        except TlsFileError as error:
+        except (EndpointError, TlsFileError) as error:
             raise SigningError(str(error)) from None

@@ -105,11 +105,7 @@ class SignedBlocksFile:
         added = self._kept.add(number, block_hash, len(payload.signed_part))
         if added is not None:
             self._unwritten_payloads[added] = payload
-            for item in [
-                unwritten_payload
-                for unwritten_payload in self._unwritten_payloads
-                if unwritten_payload.position < self._kept.lowest
-            ]:
+            for item in [item for item in self._unwritten_payloads if item.position < self._kept.lowest]:
                 del self._unwritten_payloads[item]
 
     async def write(self) -> None:
@@ -156,14 +152,14 @@ class SignedBlocksFile:
         kept = self._kept.find(block_hash)
         if kept is None:
             return None
-        unwritten_payload = self._unwritten_payloads.get(kept)
-        if unwritten_payload is None:
+        encoded = self._unwritten_payloads.get(kept)
+        if encoded is None:
             with self._lock:
                 rows = self._database.read(_SELECT_PAYLOAD, (self._genesis, kept.position))
             if not rows:
                 return None
-            unwritten_payload = EncodedPayload(*rows[0])
+            encoded = EncodedPayload(*rows[0])
         try:
-            return block_message.decode_signed_part(unwritten_payload.signed_part, unwritten_payload.version).payload
+            return block_message.decode_signed_part(encoded.signed_part, encoded.version).payload
         except SszError:
             return None

@@ -5,8 +5,8 @@ A file that is in use or not ours is refused, a damaged one is moved aside; writ
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rollup_node.stages.io.files.sqlite_file import MEMORY as IN_MEMORY
@@ -42,18 +42,13 @@ class SqliteFile:
             return []
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
-        with self._record_errors():
-            self._connection.execute(query, values)
+        self.write_all([(query, values)])
 
     def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        with self._record_errors(), transaction(self._connection):
-            for query, values in changes:
-                self._connection.execute(query, values)
-
-    @contextmanager
-    def _record_errors(self) -> Iterator[None]:
         try:
-            yield
+            with transaction(self._connection):
+                for query, values in changes:
+                    self._connection.execute(query, values)
             self.problem = None
         except SQLITE_ERRORS as error:
             self._report_error(error)

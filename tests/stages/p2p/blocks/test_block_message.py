@@ -1,7 +1,5 @@
 """Gossip messages of blocks, against messages that op-alloy encoded; their SSZ: layout, offsets, malformed bytes."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +7,8 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message, signing
 from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.encoding import snappy
-from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.secp256k1 import recover_address
-from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.p2p.blocks import block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).
@@ -65,15 +61,6 @@ def test_messages_of_other_implementations(version: int) -> None:
 def test_signing_hash_of_other_implementations() -> None:
     expected = "44a0e2b1aba1aae1771eddae1dcd2ad18a8cdac8891517153f03253e49d3f206"
     assert signing.signing_hash(10, signing.payload_hash(b"\x99" * 32)).hex() == expected
-
-
-def test_topics() -> None:
-    assert block_message.block_topics(10) == {
-        "/optimism/10/0/blocks": 1,
-        "/optimism/10/1/blocks": 2,
-        "/optimism/10/2/blocks": 3,
-        "/optimism/10/3/blocks": 4,
-    }
 
 
 @pytest.mark.parametrize(
@@ -181,12 +168,3 @@ def test_the_number_of_transactions_is_bounded() -> None:
 def test_a_payload_must_have_the_fields_of_its_version(version: int, lacking: dict[str, Any]) -> None:
     with pytest.raises(SszError):
         block_message.encode_ssz(block(version, **lacking), version)
-
-
-def test_real_blocks(shared_data: Path) -> None:
-    for item in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
-        header = decode_header(bytes.fromhex(item["header_rlp"]))
-        transactions = tuple(bytes.fromhex(entry) for entry in item["txs"])
-        payload = payload_of_header(header, bytes.fromhex(item["hash"][2:]), transactions)
-        data = block_message.encode_ssz(payload, 3)
-        assert decoded(data, 3, payload.parent_beacon_root) == payload

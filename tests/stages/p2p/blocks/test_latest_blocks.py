@@ -51,17 +51,6 @@ def latest(own: Own | None, *peers: ExecutionPayload) -> LatestBlocks:
     return latest_blocks
 
 
-def test_own_blocks_above_the_head() -> None:
-    result = latest(Own(BLOCKS[:5]))
-    assert result.above(at(3)) == tuple(BLOCKS[3:5])
-    assert result.above(at(5)) == () and result.above(at(9)) == ()
-
-
-def test_a_head_of_another_chain_gets_none() -> None:
-    assert latest(Own(BLOCKS[:5])).above(BlockId(3, OTHERS[0].block_hash)) == ()
-    assert latest(None, *BLOCKS[3:5]).above(BlockId(3, OTHERS[0].block_hash)) == ()
-
-
 def test_at_most_so_many_at_once_the_lowest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     result = latest(Own(BLOCKS))
     assert result.above(at(1)) == tuple(BLOCKS[1 : MAX_BLOCKS + 1])

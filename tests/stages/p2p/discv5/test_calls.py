@@ -10,10 +10,9 @@ from rollup_node.stages.p2p.discv5.calls import (
     DiscoveryPurpose,
     DiscoveryResult,
     OutgoingCall,
-    ResponseStatus,
 )
 from rollup_node.stages.p2p.discv5.enr import log_distance
-from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from tests.support.p2p.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
@@ -38,15 +37,6 @@ def submitted_call(distances: tuple[int, ...] = ()) -> tuple[ActiveCalls, Outgoi
     calls, call = active_calls(), OutgoingCall(CONTACT, DiscoveryPurpose.REVALIDATE, distances)
     assert calls.submit(call, 1, 10.0)
     return calls, call
-
-
-def test_a_ping_is_answered() -> None:
-    calls, call = submitted_call()
-    assert calls.outbox[0].endpoint == CONTACT.endpoint and calls.has_call(PEER.node_id)
-    pong = messages.Pong(call.request_id, 1, parse_ip("127.0.0.1"), 9222)
-    assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) == DiscoveryResult(call, True, pong)
-    assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
-    assert not calls.has_call(PEER.node_id)
 
 
 class Challenged(NamedTuple):
@@ -106,7 +96,7 @@ def test_unsolicited_responses_are_dropped() -> None:
         response(messages.Nodes(call.request_id, 1, ())),
         response(messages.TalkResponse(call.request_id, b"")),
     ):
-        assert calls.handle_response(wrong, LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
+        assert calls.handle_response(wrong, LOCAL_ENR, 10.1) is PacketDrop.UNSOLICITED
     assert calls.count(DiscoveryPurpose.REVALIDATE) == 1
 
 
@@ -117,7 +107,7 @@ def test_nodes_responses_are_assembled() -> None:
     parts = [
         messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
     ]
-    assert calls.handle_response(response(parts[0]), LOCAL_ENR, 10.1) is ResponseStatus.INCOMPLETE
+    assert calls.handle_response(response(parts[0]), LOCAL_ENR, 10.1) is None
     assert calls.handle_response(response(parts[1]), LOCAL_ENR, 10.2) == DiscoveryResult(call, True)
     assert list(call.records.values()) == records
 
@@ -125,7 +115,7 @@ def test_nodes_responses_are_assembled() -> None:
 def test_part_of_the_responses_counts_after_the_timeout() -> None:
     calls, call = submitted_call((256,))
     first = response(messages.Nodes(call.request_id, 9, ()))
-    assert calls.handle_response(first, LOCAL_ENR, 10.1) is ResponseStatus.INCOMPLETE
+    assert calls.handle_response(first, LOCAL_ENR, 10.1) is None
     assert calls.expire(LOCAL_ENR, 10.2) == []
     assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [DiscoveryResult(call, True)]
 
@@ -146,7 +136,7 @@ def test_at_most_sixteen_records_are_accepted() -> None:
     calls, call = submitted_call(tuple(range(250, 257)))
     for start in range(0, len(records), 3):
         part = messages.Nodes(call.request_id, 255, tuple(record.raw for record in records[start : start + 3]))
-        if calls.handle_response(response(part), LOCAL_ENR, 10.1) is not ResponseStatus.INCOMPLETE:
+        if calls.handle_response(response(part), LOCAL_ENR, 10.1) is not None:
             break
     assert call.responses == 16 and len(call.records) == 16
 

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
-from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, xor_distance
+from rollup_node.stages.p2p.discv5.enr import xor_distance
 from rollup_node.stages.p2p.discv5.node import (
     MAX_LOOKUPS,
     MIN_VOTES,
@@ -20,7 +20,6 @@ from rollup_node.stages.p2p.discv5.node import (
 )
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.p2p.discv5_nodes import (
-    CHAIN,
     Discv5Simulation,
     SimulatedNode,
     contact_of,
@@ -101,16 +100,6 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: D
     }
 
 
-def test_lost_packets_are_compensated(network: Discv5Simulation) -> None:
-    lossy = seeded("loss")
-    network.filter = lambda sender, sending: None if lossy(1)[0] < 32 else sending
-    boot = network.add("boot", ONE)
-    nodes = network.add_many(8, boot=[boot])
-    everyone = {node.record.node_id for node in (boot, *nodes)}
-    network.run(120, until=lambda: all(everyone - {n.record.node_id} <= n.live_ids for n in nodes))
-    assert all(everyone - {node.record.node_id} <= node.live_ids for node in nodes)
-
-
 def test_a_dead_node_leaves_the_table_and_returns(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
@@ -143,17 +132,6 @@ def test_simultaneous_handshakes(network: Discv5Simulation) -> None:
     network.run(0.6)
     assert one.live_ids and two.live_ids
     assert not one.node.drops and not two.node.drops
-
-
-def test_a_newer_record_is_fetched(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
-    one.node.add_bootnodes([two.contact])
-    network.run(2)
-    two.node.set_address(AdvertisedEndpoint(CHAIN, TWO.ip, TWO.port, 4001))
-    network.run(400)
-    entry = one.node.table.get(two.record.node_id)
-    assert entry is not None and entry.record == two.record and two.record.seq == 2
-    assert one.discovered[-1].tcp.port == 4001
 
 
 def test_a_newer_record_that_a_ping_announces_is_fetched_once(network: Discv5Simulation) -> None:

@@ -34,20 +34,6 @@ def routing_table(records: list[Enr], *, live: bool = False) -> RoutingTable:
     return table
 
 
-def test_buckets_hold_sixteen_nodes_and_a_few_replacements() -> None:
-    table = routing_table(FAR)
-    assert len(table) == BUCKET_SIZE
-    assert sum(table.get(record.node_id) is not None for record in FAR) == BUCKET_SIZE + REPLACEMENTS
-    assert sum(table.get_member(record.node_id) is not None for record in FAR) == BUCKET_SIZE
-
-
-def test_only_live_nodes_are_returned() -> None:
-    table = routing_table(FAR[:5])
-    assert table.at_distances([256]) == [] and table.live == []
-    table.record_response(FAR[1].node_id, 0.0, is_check=False)
-    assert table.at_distances([255, 256, 300]) == [FAR[1]] and table.live
-
-
 def test_a_dead_node_is_replaced_by_a_live_one() -> None:
     table = routing_table(FAR[: BUCKET_SIZE + 3])
     table.record_response(FAR[BUCKET_SIZE + 1].node_id, 0.0, is_check=True)

@@ -1,30 +1,9 @@
 """Protobuf fields: round trips, malformed messages, bounds."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.encoding.protobuf import ProtobufError
-
-FIELD = st.integers(1, (1 << 29) - 1)
-
-
-@given(FIELD, st.integers(0, (1 << 64) - 1), FIELD, st.binary(max_size=300))
-def test_round_trip(first: int, number: int, second: int, raw: bytes) -> None:
-    fields = protobuf.parse(protobuf.varint_field(first, number) + protobuf.bytes_field(second, raw))
-    if first == second:
-        assert fields.bytes_value(second) == raw
-        return
-    assert (fields.varint(first), fields.bytes_value(second)) == (number, raw)
-    assert first in fields and second in fields
-
-
-def test_repeated_fields() -> None:
-    fields = protobuf.parse(protobuf.bytes_field(4, "a") + protobuf.bytes_field(4, "ö") + protobuf.varint_field(1, 0))
-    assert fields.repeated_bytes(4) == [b"a", "ö".encode()]
-    assert fields.varint(1) == 0
-    assert fields.varint(2) is None and fields.bytes_value(2) is None and fields.repeated_bytes(2) == []
 
 
 def test_fixed_width_fields_are_accepted() -> None:

@@ -22,17 +22,6 @@ def test_a_mesh_below_d_lo_is_grafted_to_d(harness: RouterHarness) -> None:
     assert harness.mesh == before, "a mesh within its bounds stays"
 
 
-def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled(harness: RouterHarness) -> None:
-    members = harness.add_members(6)
-    for number in range(10):
-        harness.add_peer(f"more{number}")
-    harness.heartbeats(3)
-    assert harness.mesh == members
-    harness.router.remove_peer(members[0], harness.now)
-    harness.heartbeats()
-    assert len(harness.mesh) == 8
-
-
 def test_a_mesh_above_d_hi_is_pruned_to_d(harness: RouterHarness) -> None:
     members = harness.add_members(12, outbound=True)
     harness.heartbeats()

@@ -73,15 +73,6 @@ def test_a_duplicate_during_validation_is_delivered_once(harness: RouterHarness)
     assert (counts[TraceEvent.DUPLICATE_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (2, 1)
 
 
-def test_several_messages_in_one_rpc(harness: RouterHarness) -> None:
-    a, b = harness.add_members(2)
-    result = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, compressed(bytes([n]))) for n in range(5)]))
-    assert [item.content for item in result] == [bytes([n]) for n in range(5)]
-    for item in result:
-        harness.router.report_validation_result(item.id, ValidationResult.ACCEPT, harness.now)
-    assert len(harness.sent_to(b).messages) == 5
-
-
 def test_messages_of_other_topics_are_ignored(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     assert harness.receive_message(a, b"block", OTHER_TOPIC) == [] == harness.receive_message(a, b"block", "/else")
@@ -113,6 +104,8 @@ def test_publishing_to_the_mesh(harness: RouterHarness) -> None:
     assert all(harness.sent_to(peer).messages == [PubsubMessage(TOPIC, compressed(b"own"))] for peer in members)
     assert not harness.sent_to(non_member).messages
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) is None
+    counts = harness.router.take_event_counts()
+    assert (counts[TraceEvent.PUBLISH_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (1, 1)
     assert harness.receive_message(members[0], b"own") == [], "our own message is not delivered to us"
 
 
@@ -162,15 +155,6 @@ def test_messages_are_not_sent_after_idontwant(harness: RouterHarness) -> None:
     harness.heartbeats(3)
     assert harness.accept(a, b"later") == 2, "IDONTWANT expires after three heartbeats"
     assert harness.sent_to(c).messages
-
-
-def test_urgent_frames_are_sent_first(harness: RouterHarness) -> None:
-    a, b = harness.add_members(2)
-    harness.accept(a, b"block")
-    content = b"".join(bytes([n]) + LARGE[n:] for n in range(0, 200, 9))
-    harness.receive_message(a, content)
-    rpcs = harness.sent_to(b).rpcs
-    assert rpcs[0].control.idontwant and rpcs[1].messages
 
 
 def test_queues_are_bounded_and_prune_is_sent_later() -> None:

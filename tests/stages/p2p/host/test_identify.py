@@ -20,13 +20,6 @@ def test_missing_fields_are_none() -> None:
     assert identify.encode(b"k", [], [], None, "a") == bytes.fromhex("0a016b2a0a697066732f302e312e30320161")
 
 
-def test_unsupported_addresses_are_skipped() -> None:
-    quic = bytes.fromhex("04c000020191020001cd03")
-    raw = protobuf.bytes_field(2, quic) + protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(4, quic)
-    result = identify.decode(raw)
-    assert result.listen_addresses == (HERE,) and result.observed_address is None
-
-
 def test_lists_and_texts_are_bounded() -> None:
     raw = b"".join(
         protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(3, f"/p/{number}") for number in range(300)
@@ -36,11 +29,3 @@ def test_lists_and_texts_are_bounded() -> None:
     assert (result.agent_version or "").startswith("a?[31m?b") and len(result.agent_version or "") == 256
     with pytest.raises(IdentifyError):
         identify.decode(protobuf.varint_field(9, 1) * 2000)
-
-
-def test_a_push_merges_its_fields() -> None:
-    before = identify.decode(identify.encode(b"key", [HERE], ["/a/1"], THERE, "optimism"))
-    push = identify.decode(protobuf.bytes_field(3, "/b/1"))
-    after = identify.merge_push(before, push)
-    assert after.protocols == ("/b/1",)
-    assert after._replace(protocols=("/a/1",)) == before

@@ -15,7 +15,7 @@ A, B = b"peer a", b"peer b"
 
 @pytest.fixture
 def app() -> peer_score.ApplicationScorer:
-    return peer_score.ApplicationScorer(2)
+    return peer_score.ApplicationScorer(1200.0)
 
 
 def test_weights_and_caps(app: peer_score.ApplicationScorer) -> None:
@@ -51,13 +51,6 @@ def test_counts_are_retained_for_a_while(app: peer_score.ApplicationScorer) -> N
     assert app.counts(A) == ReqRespScores()
 
 
-def test_counts_are_restored(app: peer_score.ApplicationScorer) -> None:
-    app.restore(A, ReqRespScores(1.0, 2.0, 3.0), 0.0)
-    assert app.score(A) == -61.5
-    app.restore(A, ReqRespScores(), 0.0)
-    assert app.score(A) == -61.5
-
-
 def test_memory_is_bounded(app: peer_score.ApplicationScorer) -> None:
     for number in range(peer_score.MAX_PEERS + 3):
         app.on_response_error(number.to_bytes(4, "big"), float(number))
@@ -65,7 +58,8 @@ def test_memory_is_bounded(app: peer_score.ApplicationScorer) -> None:
 
 
 def test_a_slot_is_a_block_time() -> None:
-    assert [peer_score.slot_seconds(block_time) for block_time in (0, 1, 2)] == [2.0, 1.0, 2.0]
+    scorers = [PeerScorer(PeerScoring.LIGHT, block_time) for block_time in (0, 1, 2)]
+    assert [scorer.retained_seconds for scorer in scorers] == [1200.0, 600.0, 1200.0]
 
 
 SLOT = 2.0
@@ -134,14 +128,6 @@ def test_our_own_machine_is_exempt(scores: PeerScorer, address: str) -> None:
     assert {scores.score(peer) for peer in names(50)} == {0.0}
 
 
-def test_the_application_score_is_part_of_the_score(scores: PeerScorer) -> None:
-    scores.add_peer(A, ["10.0.0.1"])
-    scores.application.on_valid_response(A, 0.0)
-    assert scores.score(A) == 0.5
-    scores.application.on_rejected_payload(A, 0.0)
-    assert scores.score(A) == scores.gossip_scores(A).total == -19.5
-
-
 def test_disconnecting_does_not_reset_a_bad_score(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 8)
@@ -155,18 +141,6 @@ def test_disconnecting_does_not_reset_a_bad_score(scores: PeerScorer) -> None:
     assert len(scores) == 0
     scores.add_peer(A, ["10.0.0.1"])
     assert scores.score(A) == 0.0
-
-
-def test_a_good_score_is_dropped_and_a_retained_peer_keeps_its_address(scores: PeerScorer) -> None:
-    scores.add_peer(A, ["10.0.0.1"])
-    scores.application.on_valid_response(A, 0.0)
-    scores.remove_peer(A, 1.0)
-    assert len(scores) == 0
-    for peer in names(11):
-        scores.add_peer(peer, ["10.0.0.1"])
-        scores.remove_peer(peer, 1.0)
-    scores.add_peer(B, ["10.0.0.1"])
-    assert scores.score(B) == -35.0 * 4
 
 
 def test_retained_records_are_bounded(scores: PeerScorer) -> None:

@@ -37,13 +37,6 @@ def fault(code: int, description: str) -> bytes:
     )
 
 
-def test_search_and_response() -> None:
-    request = upnp.search_request(upnp.DEVICES[0])
-    assert request.startswith(b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n")
-    assert request.endswith(b"ST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r\n\r\n")
-    assert upnp.parse_search_response(search_response(URL), GATEWAY) == URL
-
-
 @pytest.mark.parametrize(
     "location",
     [

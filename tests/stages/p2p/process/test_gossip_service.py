@@ -16,7 +16,6 @@ from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host_api import Direction
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.process.block_publisher import NO_SIGNER
-from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import block
 from tests.support.p2p.hosts import RecordingHost, running_host
@@ -84,7 +83,7 @@ async def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
     """Streams that open right before their connection ends leave nothing behind."""
     async with P2pNode(1, chain_of_now(), tmp_path).running() as node:
         host = node.stage.host
-        hello = encode_frame(Rpc(subscriptions=[Subscription(node.stage.gossip.topics[0], True)]))
+        hello = encode_frame(Rpc(subscriptions=[Subscription(next(iter(node.stage.gossip.topics)), True)]))
         push = varint.encode(1) + b"x"
         for number in range(2, 7):
             async with raw_peer(host.port, number) as peer:
@@ -107,7 +106,7 @@ async def test_the_mesh_of_the_present_topic_is_protected(rollup: RollupConfig, 
         async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
             await node.wait_for_mesh()
             peer = other.stage.host.peer_id
-            await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH_TAG))
+            await node.until(lambda: node.stage.host.connection_manager.is_protected(peer))
             assert (await node.call("peers", True))["peers"][other.peer]["protected"]
         await node.until(lambda: not node.stage.host.connection_manager.is_protected(peer))
 

@@ -10,10 +10,11 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
 from rollup_node.stages.p2p.process import sync_service
-from rollup_node.stages.p2p.process.sync_service import PayloadClient
+from rollup_node.stages.p2p.process.sync_service import SyncServer
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import payload_block_hash
+from tests.support.p2p.hosts import RecordingHost
 from tests.support.p2p.nodes import P2pNode, chain_of_now, timed_chain
 from tests.support.processes.recording_bus import RecordingBus
 
@@ -98,4 +99,4 @@ async def test_without_the_sync_protocol_nothing_is_requested(tmp_path: Path) ->
 async def test_silence_of_the_engine_process_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync_service, "TIMEOUT_SECONDS", 0.05)
     with pytest.raises(TimeoutError):
-        await PayloadClient(cast(Bus, RecordingBus())).read(7)
+        await SyncServer(RecordingHost(1), cast(Bus, RecordingBus()))._read(7)

@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.reqresp.server_limits import (
 )
 from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
-A, B = b"a", b"b"
+A = b"a"
 
 
 @pytest.mark.fault("F49")
@@ -53,22 +53,6 @@ def test_a_peer_is_served_within_a_round_however_many_requests_others_have_waiti
         now += 0.05
         served_at = now if own in turns.take_admitted(now) else None
     assert served_at <= len(crowd) / GLOBAL_RATE + 0.1, "before, 860 requests were ahead: more than 20 seconds"
-
-
-def test_requests_expire() -> None:
-    turns = RequestTurns()
-    for number in range(500):
-        turns.add(number.to_bytes(2, "big"), 0.0)
-    turns.take_admitted(0.0)
-    assert turns.take_expired(MAX_WAIT - 0.1) == []
-    assert len(turns.take_expired(MAX_WAIT)) == 460 and len(turns) == 0 and turns.delay(MAX_WAIT) is None
-
-
-def test_a_disconnected_peer_has_no_requests() -> None:
-    turns = RequestTurns()
-    first, other, second = turns.add(A, 0.0), turns.add(B, 0.0), turns.add(A, 0.0)
-    assert turns.remove_peer(A) == [first, second] and turns.remove_peer(A) == []
-    assert turns.take_admitted(0.0) == [other] and len(turns) == 0
 
 
 def test_numbers_from_genesis_to_now() -> None:

@@ -11,7 +11,6 @@ from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_HEIGHTS,
     MAX_L1_BLOCKS,
     MAX_PAYLOAD_BYTES,
-    MAX_PAYLOADS,
     BlockFate,
     BlockRecord,
     KeptPayload,
@@ -61,13 +60,6 @@ def signed(*wanted: BlockRecord) -> SignedBlocks:
 
 def refused_because(refusal: str | None, text: str) -> bool:
     return refusal is not None and text in refusal
-
-
-def test_each_height_is_signed_once() -> None:
-    blocks = signed(*(record(number) for number in (1, 2, 3)))
-    assert decide(blocks, record(4)) is None
-    assert decide(blocks, record(2, branch=1)) == f"block 2 0x{block_hash(2, 0).hex()} {SAME_PARENT}"
-    assert decide(blocks, record(2)) is None, "the same block may be signed again"
 
 
 @pytest.mark.parametrize("is_first", [False, True])
@@ -287,37 +279,12 @@ def kept(kept_payloads: KeptPayloads) -> list[int]:
     return [item.number for item in kept_payloads.newest_first()]
 
 
-def test_a_block_is_kept_once() -> None:
-    kept_payloads = KeptPayloads()
-    assert kept_payloads.add(7, name(7), 100) == KeptPayload(1, 7, name(7), 100)
-    assert kept_payloads.add(7, name(7), 100) is None
-    assert kept_payloads.find(name(7)) == KeptPayload(1, 7, name(7), 100) and kept_payloads.find(name(8)) is None
-    assert kept(kept_payloads) == [7] and kept_payloads.lowest == 1
-
-
 def test_a_block_that_is_sequenced_again_is_the_last() -> None:
     kept_payloads = KeptPayloads()
     for number in (6, 7, 5):
         kept_payloads.add(number, name(number), MAX_PAYLOAD_BYTES // 3)
     assert kept_payloads.add(6, name(6), MAX_PAYLOAD_BYTES // 3) == KeptPayload(4, 6, name(6), MAX_PAYLOAD_BYTES // 3)
     assert kept(kept_payloads) == [6, 5, 7] and kept_payloads.lowest == 2, "its bytes count once"
-
-
-def test_the_latest_payloads_are_kept() -> None:
-    kept_payloads = KeptPayloads()
-    for number in range(1, MAX_PAYLOADS + 4):
-        kept_payloads.add(number, name(number), 10)
-    assert kept(kept_payloads) == list(range(MAX_PAYLOADS + 3, 3, -1)) and kept_payloads.lowest == 4
-    assert kept_payloads.find(name(3)) is None
-
-
-def test_the_last_payload_is_kept_whatever_its_size() -> None:
-    kept_payloads = KeptPayloads()
-    kept_payloads.add(1, name(1), 10)
-    kept_payloads.add(2, name(2), MAX_PAYLOAD_BYTES + 1)
-    assert kept(kept_payloads) == [2] and kept_payloads.lowest == 2
-    kept_payloads.add(3, name(3), 10)
-    assert kept(kept_payloads) == [3]
 
 
 @given(st.lists(st.integers(1, MAX_PAYLOAD_BYTES // 2), max_size=40), st.integers(0, 40))

@@ -24,16 +24,6 @@ def next_number(queue: SigningQueue, now: float) -> int | None:
     return None if result is None else result.payload.block_number
 
 
-def test_the_newest_is_signed_first() -> None:
-    queue = queue_of(*BLOCKS[:3])
-    order = []
-    while (result := queue.next(0.0)) is not None:
-        order.append(result.payload.block_number)
-        queue.remove(result)
-        queue.succeeded()
-    assert order == [3, 2, 1] and queue.delay(0.0) is None
-
-
 def test_a_failure_delays_the_block_and_not_a_newer_one() -> None:
     queue = queue_of(BLOCKS[0])
     now = 100.0
@@ -75,12 +65,6 @@ def test_an_older_block_that_comes_later_drops_no_descendant() -> None:
     assert queue.add(BLOCKS[0], ignore) == [], "what is above a gap may descend from it"
 
 
-def test_a_block_with_other_children_drops_them() -> None:
-    queue = queue_of(BLOCKS[2], BLOCKS[3], BLOCKS[5])
-    dropped = queue.add(block(number=2, gas_used=5), ignore)
-    assert [item.payload.block_number for item, _ in dropped] == [3, 4] and len(queue) == 2
-
-
 def test_a_block_that_was_dropped_and_added_again_is_another_one() -> None:
     queue = queue_of(BLOCKS[0])
     first = queue.next(0.0)
@@ -88,18 +72,6 @@ def test_a_block_that_was_dropped_and_added_again_is_another_one() -> None:
     queue.remove(first)
     queue.add(BLOCKS[0], ignore)
     assert not queue.holds(first) and queue.remove(first) is first and len(queue) == 1
-
-
-def test_a_repeated_block_waits_once_and_answers_all() -> None:
-    queue = queue_of()
-    errors: list[tuple[str, str | None]] = []
-    for name in "ab":
-        assert queue.add(BLOCKS[0], lambda error, name=name: errors.append((name, error))) == []  # type: ignore[misc]
-    result = queue.next(0.0)
-    assert result is not None and len(queue) == 1
-    for done in result.done:
-        done(None)
-    assert errors == [("a", None), ("b", None)]
 
 
 def test_blocks_that_peers_reject_for_their_age_are_dropped() -> None:

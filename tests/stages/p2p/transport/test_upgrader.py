@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.encoding.multistream import MultistreamError, encode_line
 from rollup_node.stages.p2p.transport.noise import NoiseKeys
 from rollup_node.stages.p2p.transport.upgrader import UpgradedConnection, Upgrader
 
@@ -52,11 +51,3 @@ def test_bytes_right_after_the_upgrade_are_returned(early: bool) -> None:
     last = ours.data_to_send() + b"".join(result.session.encrypt(b"first stream"))
     value = theirs.receive_data(last)
     assert value is not None and value.early_data == b"first stream"
-
-
-def test_other_protocols_are_rejected() -> None:
-    ours, theirs = ends()
-    with pytest.raises(MultistreamError):
-        ours.receive_data(encode_line("/multistream/1.0.0") + encode_line("na"))
-    theirs.receive_data(encode_line("/multistream/1.0.0") + encode_line("/tls/1.0.0"))
-    assert theirs.data_to_send().endswith(encode_line("na"))

@@ -166,18 +166,6 @@ def test_violations_raise(raw: bytes) -> None:
         session.receive_data(raw)
 
 
-def test_each_direction_of_a_stream_closes_alone() -> None:
-    session, stream = opened()
-    session.close_stream(stream)
-    assert session.send_data(stream, memoryview(b"late")) == 0
-    assert session.receive_data(frame(0, FIN, stream, 3, b"end")) == [
-        YamuxEvent(EventKind.DATA, stream, b"end"),
-        YamuxEvent(EventKind.ENDED, stream),
-    ]
-    assert stream not in session.streams
-    assert session.receive_data(frame(1, FIN, stream, 0)) == []
-
-
 def test_data_frames_may_carry_flags() -> None:
     session = YamuxSession(initiator=False)
     assert session.receive_data(frame(0, SYN | FIN, 3, 2, b"hi")) == [
@@ -187,17 +175,6 @@ def test_data_frames_may_carry_flags() -> None:
     ]
     assert session.receive_data(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [YamuxEvent(EventKind.RESET, 3)]
     assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
-
-
-def test_a_reset_stream_sends_nothing() -> None:
-    session, stream = opened()
-    session.reset_stream(stream)
-    taken(session)
-    assert session.receive_data(frame(0, 0, stream, 4, b"late") + frame(1, 0, stream, 10)) == []
-    assert session.send_window(stream) == 0
-    session.acknowledge_data(stream, INITIAL_WINDOW)
-    session.close_stream(stream)
-    assert session.data_to_send() == []
 
 
 def test_inbound_streams_are_bounded() -> None:

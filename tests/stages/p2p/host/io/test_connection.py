@@ -1,7 +1,10 @@
 """Connections between two hosts: upgrade, keepalive, idle timeout, and handlers that fail."""
 
 import asyncio
+import gc
+import socket
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -66,6 +69,25 @@ async def test_a_peer_that_does_not_answer_pings_is_disconnected() -> None:
         async with raw_peer(ours.port) as peer:
             assert await peer.is_disconnected()
         assert [closed.reason for closed in ours.closed_connections] == ["keepalive timeout"]
+
+
+async def test_small_writes_are_sent_at_once() -> None:
+    async with two_hosts() as (ours, theirs):
+        (connection,) = ours.connections_to_peer(theirs.peer_id)
+        assert connection._transport is not None
+        assert connection._transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_an_inbound_handshake_that_fails_is_no_unhandled_error() -> None:
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+    async with running_host(1) as ours:
+        _, writer = await asyncio.open_connection("127.0.0.1", ours.port)
+        await until(lambda: len(ours.pending_handshakes))
+        writer.close()
+        await until(lambda: not len(ours.pending_handshakes))
+    gc.collect()
+    assert errors == []
 
 
 async def test_idle_connections_are_closed() -> None:

@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import services
-from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, StreamError
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
 from tests.support.p2p.hosts import RecordingHost, echo, running_host, two_hosts
@@ -55,16 +55,22 @@ async def reset(stream: Stream) -> None:
     stream.reset()
 
 
+async def send_zeros(stream: Stream) -> None:
+    """A handler that does not echo."""
+    await stream.write(bytes(32))
+
+
 async def test_ping_measures_latency() -> None:
     async with two_hosts() as (ours, theirs):
-        assert 0 < await ours.ping.ping(theirs.peer_id) < 5
-        await theirs.ping.measure_latency(ours.peer_id)
+        await ours.ping.measure_latency(theirs.peer_id)
         info = ours.connection(theirs.peer_id)
         assert info is not None and info.latency is not None and 0 < info.latency < 5
-        theirs.set_stream_handler("/ipfs/ping/1.0.0", reset)
-        with pytest.raises(StreamError):
-            await ours.ping.ping(theirs.peer_id)
-        await ours.ping.measure_latency(theirs.peer_id)
+        links = [*ours.connections_to_peer(theirs.peer_id), *theirs.connections_to_peer(ours.peer_id)]
+        await until(lambda: not any(link.streams for link in links))
+        for answer in (reset, send_zeros):
+            theirs.set_stream_handler("/ipfs/ping/1.0.0", answer)
+            await ours.ping.measure_latency(theirs.peer_id)
+        assert ours.ping.latencies == {theirs.peer_id: info.latency}
 
 
 def test_latency_is_a_moving_average() -> None:

@@ -32,9 +32,7 @@ async def test_static_peers_are_redialled() -> None:
         port = theirs.port
         async with running_host(1, static=(theirs.multiaddr, "")) as ours:
             upkeep = PeerManager(ours)
-            assert theirs.peer_id in upkeep.static_peers and ours.connection_manager.is_protected(
-                theirs.peer_id, STATIC
-            )
+            assert theirs.peer_id in upkeep.static_peers and ours.connection_manager.is_protected(theirs.peer_id)
             async with running_tasks(*upkeep.periodic_tasks):
                 await until(lambda: ours.connections() and theirs.connections())
                 theirs.disconnect(ours.peer_id, PeerDropReason.BY_OPERATOR)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.io.log import logger
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.io.remote_signer import (
@@ -35,14 +36,18 @@ def test_the_context_is_strict_and_stays_while_the_files_do(tmp_path: Path) -> N
     assert files.context() is context
 
 
-def test_certificate_and_key_are_read_again_and_the_authority_is_not(tmp_path: Path) -> None:
+def test_certificate_and_key_are_read_again_and_the_authority_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logger, "_configuration", logger.configuration()._replace(level=logger.Level.INFO))
     setup = TlsSetUp(tmp_path)
     files = TlsFiles(setup.config())
     first = files.context()
     (tmp_path / "ca.crt").write_bytes(certificate("another").pem)
-    assert files.context() is first
+    assert files.context() is first and capfd.readouterr().err == ""
     certificate("renewed", setup.authority).write(tmp_path, "node")
     second = files.context()
+    assert "read the changed certificate for the remote signer" in capfd.readouterr().err
     assert second is not first and second.get_ca_certs() == first.get_ca_certs()
 
 

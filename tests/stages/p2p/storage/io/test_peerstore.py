@@ -22,7 +22,7 @@ from tests.support.timing.manual_clock import ManualClock
 
 OURS = NetworkIdentity(b"\x01" * 32)
 PEER, OTHER = OURS.peer_id, NetworkIdentity(b"\x02" * 32).peer_id
-HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/dns4/node.example/tcp/1")
+HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222")
 SCORES = PeerScores(GossipScores(-4.5, TopicScores(1.0, 2.0, 3.0, 4.0), 0.5, 0.25), ReqRespScores(1.0, 2.0, 3.0))
 
 
@@ -34,19 +34,6 @@ def test_the_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
         store.set_record(bytes([number % 250, number // 250]), PeerMetadata("", 901))
         assert len(store.peers()) <= 10 + 20
-
-
-def test_address_expiry_is_never_shortened() -> None:
-    clock = ManualClock(1_700_000_000.0)
-    store = PeerStore(clock=clock)
-    store.add_addresses(PEER, [HERE.with_peer_id(PEER)], 100.0)
-    store.add_addresses(PEER, [HERE, THERE], 50.0)
-    assert store.addresses(PEER) == [HERE, THERE]
-    assert store.peers_with_addresses() == [PEER]
-    clock.now += 60
-    assert store.addresses(PEER) == [HERE]
-    clock.now += 60
-    assert store.addresses(PEER) == [] and store.peers_with_addresses() == [] and store.peers() == []
 
 
 def test_addresses_of_a_peer_are_bounded() -> None:
@@ -73,17 +60,6 @@ def test_records_expire() -> None:
     store.collect_garbage()
     clock.now = 0.0
     assert store.peers() == []
-
-
-def test_removal_keeps_blocks() -> None:
-    store = PeerStore()
-    store.add_addresses(PEER, [HERE], 10.0)
-    store.set_record(PEER, SCORES, 10.0)
-    gater = store.load_gater()
-    gater.blocked_peers.add(PEER)
-    store.save_gater(gater)
-    store.remove(PEER)
-    assert store.peers() == [] and store.load_gater().blocked_peers == {PEER}
 
 
 def test_the_oldest_peers_beyond_the_bound_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
