@@ -16,12 +16,10 @@ RETURN_TOP = "5f5260205ff3"
 def run_code(
     code: str | bytes,
     *,
-    data: bytes = b"",
     gas: int = GAS,
     value: int = 0,
     rules: EvmRules = forks.OSAKA,
     state: State | None = None,
-    is_static: bool = False,
 ) -> CallFrame:
     """Run code (hex or bytes) at CONTRACT, called by CALLER in block 7 of slot 84 at time 1000; the finished frame."""
     state = state or State(StateDatabase())
@@ -31,16 +29,12 @@ def run_code(
         state.set_code(CONTRACT, program)
     state.begin_transaction()
     block = BlockContext(7, 1000, OTHER, 30_000_000, 5, b"\x03" * 32, 10, lambda number: bytes([number]) * 32, 3, 84)
-    message = CallMessage(CALLER, CONTRACT, CONTRACT, program, value, data, gas, is_static=is_static)
+    message = CallMessage(CALLER, CONTRACT, CONTRACT, program, value, b"", gas)
     return execute(TransactionEnvironment(state, rules, block, CALLER, 9, (b"\x01" * 32,)), message)
 
 
 def result_of(code: str, **options: object) -> int:
     """Return the top of the stack after a program."""
-    return returned_word(run_code(code + RETURN_TOP, **options))  # type: ignore[arg-type]
-
-
-def returned_word(frame: CallFrame) -> int:
-    """Return the word that a successful frame returned."""
+    frame = run_code(code + RETURN_TOP, **options)  # type: ignore[arg-type]
     assert frame.succeeded, frame.error
     return int.from_bytes(frame.output, "big")

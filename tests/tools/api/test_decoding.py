@@ -1,6 +1,7 @@
 """Batches in bytes: what `rollup-node decode` decodes, and what does not decode with its rule."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,10 @@ def test_an_input_is_read_when_its_batches_are_taken() -> None:
 def test_another_kind_is_an_input_error() -> None:
     with pytest.raises(rollup_node.InputError, match="kind='x' is none of transaction, blob, data"):
         rollup_node.decode_batches([b""], "x")
+
+
+def test_a_real_span_has_the_numbers_of_its_chain(shared_data: Path) -> None:
+    body = (shared_data / "channels" / "kona_batch.bin").read_bytes()
+    (batch,), failures = _split(rollup_node.decode_channel(body, chain="op-mainnet"))
+    assert (batch.blocks, batch.transactions, failures) == (143, 1766, [])
+    assert [block.number for block in batch.l2_blocks()] == list(range(121_382_930, 121_383_073))

@@ -1,39 +1,36 @@
 """`rollup-node health`: finds the nodes of this user, and tells in one line what is wrong."""
 
 import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from rollup_node.node import cli
 from rollup_node.tools.commands import health
 from tests.support.foreign_user import FOREIGN_USER, needs_root
+from tests.support.servers.http_listener import app_for_every_path, listening
 from tests.support.servers.loopback import free_port, own_address
+from tests.support.servers.threads import in_thread
 
 
-class Answer(BaseHTTPRequestHandler):
-    """Answers /healthz with the status of the server."""
+class Node:
+    """A node that answers /healthz with a status."""
 
-    def do_GET(self) -> None:
-        self.send_response(self.server.status if self.path == "/healthz" else 404)  # type: ignore[attr-defined]
-        self.end_headers()
+    def __init__(self) -> None:
+        self.status, self.url = 200, ""
 
-    def log_message(self, *_: object) -> None:
-        pass
+    async def answer(self, request: web.Request) -> web.Response:
+        return web.Response(status=self.status if request.path == "/healthz" else 404)
 
 
 @pytest.fixture
-def server() -> Iterator[HTTPServer]:
-    with HTTPServer(("127.0.0.1", 0), Answer) as result:
-        result.status = 200  # type: ignore[attr-defined]
-        thread = threading.Thread(target=result.serve_forever, args=(0.01,))
-        thread.start()
-        yield result
-        result.shutdown()
-        thread.join()
+def server() -> Iterator[Node]:
+    node = Node()
+    with in_thread(listening(app_for_every_path(node.answer))) as (url,):
+        node.url = url.rstrip("/")
+        yield node
 
 
 def process(folder: Path, pid: int, title: str, lock: Path | None, url: str = "") -> None:
@@ -50,7 +47,7 @@ def process(folder: Path, pid: int, title: str, lock: Path | None, url: str = ""
 
 
 def test_the_nodes_of_this_machine_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: HTTPServer
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: Node
 ) -> None:
     """[LIF31]"""
     monkeypatch.setattr(health, "PROC", tmp_path / "proc")
@@ -59,7 +56,7 @@ def test_the_nodes_of_this_machine_are_found(
     assert capsys.readouterr().err == (
         "rollup-node: this user runs no node here whose RPC server has started: give its address with --rpc\n"
     )
-    url = f"http://127.0.0.1:{server.server_port}"
+    url = server.url
     process(tmp_path, 1, "rollup-node: supervisor", tmp_path / "a" / "lock", url)
     process(tmp_path, 2, "rollup-node: supervisor", tmp_path / "b" / "lock")
     process(tmp_path, 3, "rollup-node: rpc", tmp_path / "c" / "lock", "http://127.0.0.1:1")
@@ -78,9 +75,9 @@ def test_root_leaves_the_processes_of_others_alone(tmp_path: Path, monkeypatch: 
     assert list(health.own_directories()) == [tmp_path / "1"]
 
 
-def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str], server: HTTPServer) -> None:
-    server.status = 503  # type: ignore[attr-defined]
-    url, closed = f"http://127.0.0.1:{server.server_port}", f"http://{own_address()}:{free_port()}"
+def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str], server: Node) -> None:
+    server.status = 503
+    url, closed = server.url, f"http://{own_address()}:{free_port()}"
     for address, text in (
         (url, f"{url}/healthz answers with status 503"),
         (closed, f"{closed} does not answer: [Errno 111] Connection refused"),

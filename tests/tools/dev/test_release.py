@@ -6,9 +6,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -74,23 +72,17 @@ def test_the_present_version_has_its_notes() -> None:
     assert all(f"\n## {text}\n" in (ROOT / name).read_text() for name in ("CHANGELOG.md", "docs/upgrades.md"))
 
 
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
-    """Two folders with a release of the commit of this checkout, which were made with different masks for files."""
-    folders = [tmp_path_factory.mktemp("release") / name for name in ("first", "second")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "build_image", lambda *_: None)
-        for folder, mask in zip(folders, (0o022, 0o077), strict=True):
-            before = os.umask(mask)
-            try:
-                build(ROOT, COMMIT, folder)
-            finally:
-                os.umask(before)
-    yield folders
-
-
-def test_the_same_commit_gives_the_same_bytes(releases: list[Path]) -> None:
-    first, second = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in releases)
+def test_the_same_commit_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with another mask for files; they have the version of the tag, and the checksums are theirs."""
+    monkeypatch.setattr(release, "build_image", lambda *_: None)
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder, mask in zip(folders, (0o022, 0o077), strict=True):
+        before = os.umask(mask)
+        try:
+            build(ROOT, COMMIT, folder)
+        finally:
+            os.umask(before)
+    first, second = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in folders)
     assert sorted(first) == [
         "SHA256SUMS",
         "rollup-node-1.2.3rc1.cdx.json",
@@ -99,19 +91,11 @@ def test_the_same_commit_gives_the_same_bytes(releases: list[Path]) -> None:
         "rollup_node-1.2.3rc1.tar.gz",
     ]
     assert [name for name in first if first[name] != second[name]] == []
-
-
-def test_the_checksums_are_those_of_the_files(releases: list[Path]) -> None:
-    lines = dict(line.split("  ")[::-1] for line in (releases[0] / "SHA256SUMS").read_text().splitlines())
-    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in releases[0].iterdir()}
-    assert lines == {name: digest for name, digest in files.items() if name != "SHA256SUMS"}
-
-
-def test_the_files_have_the_version_of_the_tag(releases: list[Path]) -> None:
-    (wheel,) = releases[0].glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    lines = dict(line.split("  ")[::-1] for line in first.pop("SHA256SUMS").decode().splitlines())
+    assert lines == {name: hashlib.sha256(content).hexdigest() for name, content in first.items()}
+    with zipfile.ZipFile(next(folders[0].glob("*.whl"))) as archive:
         assert "Version: 1.2.3rc1" in archive.read("rollup_node-1.2.3rc1.dist-info/METADATA").decode().splitlines()
-    with tarfile.open(next(releases[0].glob("*.tgz"))) as chart:
+    with tarfile.open(next(folders[0].glob("*.tgz"))) as chart:
         member, alerts = chart.extractfile("rollup-node/Chart.yaml"), chart.extractfile("rollup-node/alerts.yaml")
         assert member is not None and alerts is not None
         information = yaml.safe_load(member.read())
@@ -119,12 +103,8 @@ def test_the_files_have_the_version_of_the_tag(releases: list[Path]) -> None:
     assert information["version"] == information["appVersion"] == "1.2.3-rc.1"
 
 
-def bill() -> dict[str, Any]:
-    return sbom(ROOT, COMMIT)
-
-
 def test_the_bill_of_materials_is_closed() -> None:
-    result = bill()
+    result = sbom(ROOT, COMMIT)
     assert (result["bomFormat"], result["specVersion"]) == ("CycloneDX", "1.6")
     components = [result["metadata"]["component"], *result["components"]]
     refs = {component["bom-ref"] for component in components}
@@ -132,7 +112,7 @@ def test_the_bill_of_materials_is_closed() -> None:
     assert {row["ref"] for row in result["dependencies"]} == refs
     assert {ref for row in result["dependencies"] for ref in row["dependsOn"]} == refs - {components[0]["bom-ref"]}
     assert all(one["purl"] == f"pkg:pypi/{one['name']}@{one['version']}" for one in components)
-    assert bill() == result, "it is made the same again"
+    assert sbom(ROOT, COMMIT) == result, "it is made the same again"
 
 
 def test_the_signature_is_that_of_the_checksums(tmp_path: Path) -> None:

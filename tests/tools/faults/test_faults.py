@@ -10,7 +10,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.tools.faults.damage import PAGE, damaged
+from rollup_node.tools.faults.damage import damaged
 from rollup_node.tools.faults.proxy import FaultProxy
 from rollup_node.tools.faults.scenario import (
     Action,
@@ -149,28 +149,6 @@ async def block(proxy: FaultProxy, label: str) -> Any:
     _, _, body = await post(proxy, call("eth_getBlockByNumber", label, False))
     load = orjson.loads(body)["result"]
     return None if load is None else int(load["number"], 16)
-
-
-@pytest.mark.parametrize(
-    ("fault", "status", "media", "body"),
-    [
-        (Fault(Role.L1, Action.STATUS, status=429, headers={"Retry-After": "3"}, body="slow"), 429, "text", b"slow"),
-        (Fault(Role.L1, Action.HTML), 200, "text/html", PAGE),
-        (Fault(Role.L1, Action.ERROR, message="boom"), 200, "application/json", b'"message":"boom"'),
-        (Fault(Role.L1, Action.CUT_JSON, part=0.0), 200, "application/json", b""),
-    ],
-)
-async def test_responses(fault: Fault, status: int, media: str, body: bytes) -> None:
-    async with through([fault]) as proxy:
-        result = await post(proxy, call("eth_chainId"))
-        assert result[0] == status and result[1].startswith(media) and body in result[2]
-
-
-@pytest.mark.parametrize("action", [Action.RESET, Action.TRUNCATE])
-async def test_broken_connections(action: Action) -> None:
-    async with through([Fault(Role.L1, action)]) as proxy:
-        with pytest.raises(aiohttp.ClientError):
-            await post(proxy, call("eth_chainId"))
 
 
 async def test_a_lagging_endpoint() -> None:

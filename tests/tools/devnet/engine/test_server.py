@@ -70,7 +70,6 @@ async def test_ipc_serves_the_engine_api_without_a_token(files: dict[str, Path],
     ("option", "content", "error"),
     [
         ("genesis", "{}", "not a genesis file"),
-        ("genesis", None, "No such file"),
         ("jwt", "abc", "expected 32 bytes in hex"),
         ("jwt", None, "No such file"),
     ],

@@ -108,20 +108,6 @@ async def test_blobs_in_ssz(get: Get) -> None:
     assert await get("/eth/v1/beacon/blobs/5", Accept=accepted) == (200, b"\1\1\1\1\2\2\2\2")
 
 
-async def test_blocks_by_fork(get: Get) -> None:
-    """[BCN19]"""
-    blinded_block = (await get("/eth/v1/beacon/blinded_blocks/5"))[1]["data"]["message"]["body"]
-    status, result = await get("/eth/v2/beacon/blocks/5", "osaka")
-    assert (status, result["version"], result["finalized"]) == (200, "fulu", True)
-    block = result["data"]["message"]["body"]
-    status, result = await get("/eth/v2/beacon/blocks/5", "amsterdam")
-    assert (status, result["version"]) == (200, "gloas")
-    bid = result["data"]["message"]["body"]["signed_execution_payload_bid"]["message"]
-    for body in (blinded_block, block, bid):
-        assert body["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
-    assert "execution_payload" in block
-
-
 @pytest.mark.parametrize("route", ["blinded_blocks", "blob_sidecars"])
 async def test_routes_that_gloas_does_not_have(get: Get, route: str) -> None:
     path, error = f"/eth/v1/beacon/{route}/5", f"there are no {route.replace('_', ' ')} in gloas"
