@@ -72,11 +72,11 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> NodeOptions:
     """Return the same with what is wrong in `errors`; what remains is in `values`."""
     flags = normalized(arguments, OptionsFile.scope_of, {*INFORMATION, *others})
-    given = read_given(_parser(), OPTIONS, flags, read_environment(environ), read_credentials(environ))
-    values = Values(given.fields)
+    raw = read_given(_parser(), OPTIONS, flags, read_environment(environ), read_credentials(environ))
+    values = Values(raw.fields)
     texts = tuple((OPTIONS[name], values.texts(name)) for name in values.names_given())
-    errors = (*given.errors, *values.errors)
-    return NodeOptions({"": values}, Values({}, {}), given.warnings, errors, texts, given.has_file)
+    errors = (*raw.errors, *values.errors)
+    return NodeOptions({"": values}, Values({}, {}), raw.warnings, errors, texts, raw.has_file)
 
 
 def read_given(

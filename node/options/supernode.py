@@ -132,11 +132,11 @@ def are_for_supernode(arguments: Sequence[str], environ: Mapping[str, str]) -> b
     return False
 
 
-def _by_chain(given: GivenOptions) -> NodeOptions:
+def _by_chain(raw: GivenOptions) -> NodeOptions:
     scopes: dict[str, dict[str, GivenTexts]] = {}
     texts: list[tuple[AnyOption, tuple[str, ...]]] = []
-    errors, warnings = list(given.errors), list(given.warnings)
-    for name, item in given.fields.items():
+    errors, warnings = list(raw.errors), list(raw.warnings)
+    for name, item in raw.fields.items():
         prefix, options = _scope_of(name)
         scope, option = prefix[3:-1], options[name.removeprefix(prefix)]
         texts.append((option, item.texts))
@@ -169,7 +169,7 @@ def _by_chain(given: GivenOptions) -> NodeOptions:
     chains = {str(chain): Values(of_all | scopes.get(str(chain), {})) for chain in dict.fromkeys(ids)}
     errors += [error for values in chains.values() for error in values.errors]
     unique = tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(errors))
-    return NodeOptions(chains, own, *unique, tuple(texts), given.has_file)
+    return NodeOptions(chains, own, *unique, tuple(texts), raw.has_file)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def parse_subnet(text: str) -> Subnet:
 
 
 def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
-    return any(ip.version == network.version and ip in network for network in networks)
+    return any(ip in network for network in networks)
 
 
 def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
