@@ -104,10 +104,8 @@ def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str])
     credentials = read_credentials(environ, _scope_of)
     names = (*(word[2:].partition("=")[0] for word in flags.words), *environment.values, *credentials.values)
     options = {option.name: option for option in _TOP.values()}
-    for prefix in dict.fromkeys(_scope_of(name)[0] for name in names):
-        options |= (
-            {} if not prefix else {f"{prefix}{option.name}": _scoped(option, prefix) for option in FLAGS.values()}
-        )
+    for prefix in filter(None, dict.fromkeys(_scope_of(name)[0] for name in names)):
+        options |= {f"{prefix}{option.name}": _scoped(option, prefix) for option in FLAGS.values()}
     flags = flags._replace(errors=tuple(map(_with_hint, flags.errors)))
     parser = option_parser([Section("", *options.values())], information=False, file=_File)
     return _by_chain(read_given(parser, options, flags, environment, credentials, _scope_of))
