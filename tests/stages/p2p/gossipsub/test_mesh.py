@@ -55,11 +55,12 @@ def test_pruning_keeps_d_out_outbound_peers_and_random_others() -> None:
     assert always == set(outbound_peers)
 
 
-def test_outbound_peers_are_grafted_up_to_d_out(harness: RouterHarness) -> None:
-    harness.add_members(8)
+@pytest.mark.parametrize("members", [6, 8])
+def test_outbound_peers_are_grafted_up_to_d_out(harness: RouterHarness, members: int) -> None:
+    harness.add_members(members)
     outbound_peers = [harness.add_peer(f"d{number}", outbound=True) for number in range(5)]
     harness.heartbeats()
-    assert len(harness.mesh) == 10 and len(set(outbound_peers) & set(harness.mesh)) == 2
+    assert len(harness.mesh) == members + 2 and len(set(outbound_peers) & set(harness.mesh)) == 2
 
 
 def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only(harness: RouterHarness) -> None:

@@ -11,7 +11,9 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.config import ResourceLimits
-from rollup_node.stages.p2p.host.io.host_api import DialError, PeerDisconnected, PeerIdentified, StreamError
+from rollup_node.stages.p2p.gating.peer_drops import PeerDrop, PeerDropReason
+from rollup_node.stages.p2p.host.io.connection import Connection
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
 from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, two_hosts
 from tests.support.p2p.raw import raw_peer
@@ -88,6 +90,23 @@ async def test_an_inbound_handshake_that_fails_is_no_unhandled_error() -> None:
         await until(lambda: not len(ours.pending_handshakes))
     gc.collect()
     assert errors == []
+
+
+class GoneTransport(asyncio.Transport):
+    """A transport whose peer disconnected before it was accepted."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+async def test_a_peer_that_is_gone_before_its_handshake() -> None:
+    async with running_host(1) as ours:
+        connection = Connection(ours, Direction.INBOUND)
+        connection.connection_made(GoneTransport())
+        assert connection.drop == PeerDrop(PeerDropReason.GONE_BEFORE_HANDSHAKE)
 
 
 async def test_idle_connections_are_closed() -> None:
