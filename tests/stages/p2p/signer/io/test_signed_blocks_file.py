@@ -204,22 +204,16 @@ def test_a_block_that_is_sequenced_again_is_the_last_after_a_restart(opened: Ope
     assert [file.payload(item.block_hash) for item in (first, second)] == [first, second]
 
 
-def test_the_payloads_are_bounded_in_the_file_too(
-    tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_payloads_are_bounded_in_the_file_too(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signed_blocks, "MAX_PAYLOADS", 3)
-    path, blocks = tmp_path / "signed", chain(9)
+    blocks = chain(9)
     file = opened()
     for number, item in enumerate(blocks):
         take_over(file, item)
         if number % 4 == 0:
             asyncio.run(file.write())
     assert len(file._unwritten_payloads) == 0 and file.payload(blocks[5].block_hash) is None
-    file.close()
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("select number from payloads order by position").fetchall()
-    connection.close()
-    assert rows == [(7,), (8,), (9,)]
+    assert file._database.read("select number from payloads order by position") == [(7,), (8,), (9,)]
 
 
 def test_payloads_of_chains_are_apart(opened: Opened) -> None:
