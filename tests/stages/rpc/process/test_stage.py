@@ -28,15 +28,20 @@ async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRp
     "metrics.addr", "metrics.port", "pprof.addr", "pprof.port", "status.addr", "status.port", "interop.rpc.port"
 )
 async def test_servers_listen_where_the_options_say(running_rpc: RunWithRpc, tmp_path: Path) -> None:
-    servers = {"metrics": "", "pprof": "debug/pprof/", "interop": "healthz", "status": "status"}
-    ports = {name: free_port() for name in servers}
-    options: dict[str, object] = {f"{name}_port": port for name, port in ports.items()}
-    options |= {f"{name}_addr": f"127.0.0.{host}" for host, name in enumerate(servers, 2)}
-    options |= dict.fromkeys(("metrics_enabled", "pprof_enabled", "status_enabled"), True)
+    addresses = {
+        "metrics_addr": "127.0.0.2",
+        "pprof_addr": "127.0.0.3",
+        "interop_addr": "127.0.0.4",
+        "status_addr": "127.0.0.5",
+    }
+    ports = {name: free_port() for name in ("metrics_port", "pprof_port", "interop_port", "status_port")}
+    enabled = dict.fromkeys(("metrics_enabled", "pprof_enabled", "status_enabled"), True)
+    options: dict[str, object] = {**addresses, **ports, **enabled}
     async with running_rpc(interop_jwt=bytes(32), url_file=str(tmp_path / "rpc.url"), **options) as rpc:
-        for name, path in servers.items():
-            async with rpc.http.get(f"http://{options[f'{name}_addr']}:{ports[name]}/{path}") as response:
-                assert response.status == 200 and not is_open(ports[name]), "on that address alone"
+        paths = ("", "debug/pprof/", "healthz", "status")
+        for address, port, path in zip(addresses.values(), ports.values(), paths, strict=True):
+            async with rpc.http.get(f"http://{address}:{port}/{path}") as response:
+                assert response.status == 200 and not is_open(port), "on that address alone"
         assert (tmp_path / "rpc.url").read_text() == rpc.url
 
 
