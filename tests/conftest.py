@@ -35,6 +35,8 @@ os.environ["HYPOTHESIS_NO_PLUGINS"] = "1"
 INITIAL_LOG_CONFIGURATION = log.configuration()
 TEST_SECONDS = 58.0
 RECURSION_LIMIT = sys.getrecursionlimit()
+_PROGRAMS = {"leftovers", "module_leftovers", "fork_server"}
+"""Fixtures of tests that start programs."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,10 +70,18 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bounds the time of tests that are coroutines."""
+    """Bounds the time of tests that are coroutines. Modules that start programs stand evenly among the others: their
+    tests wait while those of other workers compute."""
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _bounded(item.obj)
+    slow = {item.path for item in items if _PROGRAMS.intersection(getattr(item, "fixturenames", ()))}
+    kinds = [[item for item in items if (item.path in slow) is kind] for kind in (False, True)]
+    places: dict[Path, float] = {}
+    for kind in kinds:
+        for index, item in enumerate(kind):
+            places.setdefault(item.path, index / len(kind))
+    items.sort(key=lambda item: places[item.path])
 
 
 def _bounded(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
