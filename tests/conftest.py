@@ -70,8 +70,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bounds the time of tests that are coroutines. Modules that start programs stand evenly among the others: their
-    tests wait while those of other workers compute."""
+    """Bounds the time of tests that are coroutines. Modules that start programs stand evenly among the others, before
+    the last ones: their tests wait while those of other workers compute."""
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _bounded(item.obj)
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places: dict[Path, float] = {}
     for kind in kinds:
         for index, item in enumerate(kind):
-            places.setdefault(item.path, index / len(kind))
+            places.setdefault(item.path, index / len(kind) * (0.9 if item.path in slow else 1))
     items.sort(key=lambda item: places[item.path])
 
 

@@ -112,7 +112,8 @@ def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> N
     """[LB3, VR15, SNO10], optimism#22325, optimism#22281: it does not answer while the other chain goes on, and is
     named. Then all heads get to where those of the other supernode were; where these are goes by the blocks that are
     denied meanwhile, after which the batcher has to post what follows again."""
-    engine = net.network["pids"][f"{KILLED} supernode engine"]
+    engine, activation = net.network["pids"][f"{KILLED} supernode engine"], net.network["activation"]
+    net.wait(lambda: net.head(OTHER).get("timestamp", 0) > activation, "a round is verified")
     net.wait(lambda: net.height(KILLED, "local_safe_l2") >= net.height(OTHER), "derived again what is verified")
     os.kill(engine, signal.SIGSTOP)
     try:

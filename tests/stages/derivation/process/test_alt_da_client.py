@@ -170,7 +170,8 @@ async def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windo
         await node.until(lambda: not problem())
 
 
-async def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
+async def test_what_is_settled_follows_l1_finality(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "IDLE_SECONDS", 0.5)
     chain = AltDaChain(forks_until("granite"))
     included = chain.mine_commitments(*chain.commit(*ITEMS))
     chain.mine_until(included + 2)
@@ -183,9 +184,10 @@ async def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
         node.l1_status.set(L1Heads(head, head, head))
         await node.until(lambda: node.status.settled_l1 == included - 1)
         chain.mine_until(included + WINDOW)
-        await node.until(lambda: node.status.current_l1 == chain.l1.last.ref)
+        finalized, head = head, chain.l1.last.ref
+        node.l1_status.set(L1Heads(head, head, finalized))
+        await node.until(lambda: node.status.current_l1 == head)
         assert node.status.settled_l1 == included - 1
-        head = chain.l1.last.ref
         node.l1_status.set(L1Heads(head, head, head))
         await node.until(lambda: node.status.settled_l1 == included)
 

@@ -22,7 +22,7 @@ from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
 from rollup_node.stages.derivation.process.derivation_log import DropBuffer
 from rollup_node.stages.derivation.process.requests import WaitClock
-from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
+from rollup_node.stages.derivation.process.stage import DerivationStage, build
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Record
@@ -391,8 +391,9 @@ async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRec
 
 
 async def test_at_the_tip_the_next_l1_block_is_asked_for_rarely_and_of_a_new_l1_process_soon(
-    recording: SepoliaRecording, tmp_path: Path
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stages, "IDLE_SECONDS", 4.0)
     harness = StageHarness(recording, tmp_path, managed=True)
     async with harness.running():
         await harness.until_state(DerivationStatus, lambda status: status.idle)
@@ -404,10 +405,10 @@ async def test_at_the_tip_the_next_l1_block_is_asked_for_rarely_and_of_a_new_l1_
 
         harness.is_lost = received
         await harness.until(lambda: len(times) >= 2)
-        assert times[1] - times[0] > IDLE_SECONDS / 2
+        assert times[1] - times[0] > 2.0
         harness.buses["l1"].transport.liveness.start(0, 2)
         await harness.until(lambda: len(times) >= 3)
-        assert times[2] - times[1] < IDLE_SECONDS / 2
+        assert times[2] - times[1] < 2.0
 
 
 async def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(

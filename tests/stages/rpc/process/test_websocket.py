@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 import msgspec
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError, web
+from aiohttp import ClientSession, ClientWebSocketResponse, ClientWSTimeout, WSMsgType, WSServerHandshakeError, web
 
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -71,7 +71,7 @@ async def echoing() -> AsyncIterator[ClientWebSocketResponse]:
     async with (
         running_listener(handle, Limits(10, 10, 1 << 20)) as listener,
         ClientSession() as http,
-        http.ws_connect(listener.local_url) as socket,
+        http.ws_connect(listener.local_url, timeout=ClientWSTimeout(ws_close=0.2)) as socket,
     ):
         yield socket
     assert not sessions.sessions
