@@ -34,12 +34,13 @@ class EnvironmentOptions(NamedTuple):
     """`values` by the option's own variable.
 
     `set_by` is the variable that was set, which may be an old name; `warnings` are lines to log, `errors` describe
-    values that are wrong."""
+    values that are wrong. `texts` are all values that are set, those of variables that lose included."""
 
     values: dict[str, str]
     set_by: dict[str, str]
     warnings: tuple[str, ...]
-    errors: tuple[str, ...] = ()
+    errors: tuple[str, ...]
+    texts: tuple[tuple[str, str], ...]
 
 
 def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
@@ -49,10 +50,14 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
     values: dict[str, str] = {}
     set_by: dict[str, str] = {}
     errors: list[str] = []
+    texts: list[tuple[str, str]] = []
     known = {option.variable: (option.variable, *(old for _, old in option.old_names)) for option in OPTIONS.values()}
     for own, variables in known.items():
         for variable in (*variables, *map(op_node_variable, variables)):
-            if environ.get(variable) and own not in values:
+            if not environ.get(variable):
+                continue
+            texts.append((own, environ[variable]))
+            if own not in values:
                 try:
                     reject_end_of_options(environ[variable], f"variable {variable}")
                 except OptionError as error:
@@ -67,7 +72,7 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
             "variables of a Kubernetes service are no options and are ignored (enableServiceLinks: false removes them)"
         )
         warnings.append(f"{text}: {_listed(links)}")
-    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors))
+    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors), tuple(texts))
 
 
 def _is_service_link(name: str, text: str) -> bool:

@@ -35,10 +35,11 @@ ScopeOf = Callable[[str], tuple[str, Mapping[str, AnyOption]]]
 class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
     """The parser that ConfigArgParse calls: texts by option name, as on a command line.
 
-    `errors` has a line for each setting that is wrong, until its reader clears it; the others count. It is one of the
-    class because ConfigArgParse makes the instance."""
+    `errors` has a line for each setting that is wrong, `settings` the others, until their reader clears them. They are
+    of the class because ConfigArgParse makes the instance."""
 
     errors: ClassVar[list[str]] = []
+    settings: ClassVar[list[tuple[str, str | list[str]]]] = []
 
     @staticmethod
     def scope_of(name: str) -> tuple[str, Mapping[str, AnyOption]]:
@@ -59,6 +60,7 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
             prefix, options = self.scope_of(key)
             try:
                 values[key] = _setting_texts(key, prefix, value, name, options, len(self.errors) < MAX_SUGGESTIONS)
+                self.settings.append((key, values[key]))
             except OptionError as error:
                 self.errors.append(str(error))
         return values

@@ -55,6 +55,7 @@ class GivenOptions(NamedTuple):
     fields: dict[str, GivenTexts]
     warnings: tuple[str, ...]
     errors: tuple[str, ...]
+    texts: tuple[tuple[AnyOption, tuple[str, ...]], ...]
     has_file: bool
 
 
@@ -74,9 +75,9 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
     flags = normalized(arguments, OptionsFile.scope_of, {*INFORMATION, *others})
     raw = read_given(_parser(), OPTIONS, flags, read_environment(environ), read_credentials(environ))
     values = Values(raw.fields)
-    texts = tuple((OPTIONS[name], values.texts(name)) for name in values.names_given())
-    errors = (*raw.errors, *values.errors)
-    return NodeOptions({"": values}, Values({}, {}), raw.warnings, errors, texts, raw.has_file)
+    return NodeOptions(
+        {"": values}, Values({}, {}), raw.warnings, (*raw.errors, *values.errors), raw.texts, raw.has_file
+    )
 
 
 def read_given(
@@ -94,6 +95,7 @@ def read_given(
     variables = {options[name].variable: text for name, text in credentials.values.items()} | environment.values
     has_file = True
     OptionsFile.errors.clear()
+    OptionsFile.settings.clear()
     try:
         namespace, _ = parser.parse_known_args(flags.words, env_vars=variables)
     except OptionError as error:
@@ -127,7 +129,20 @@ def read_given(
             fields[name] = _given_texts(texts, *(by_variable[1:] if by_variable else (source, split)))
     errors += OptionsFile.errors
     warnings = (*environment.warnings, *credentials.warnings)
-    return GivenOptions(fields, warnings, tuple(errors), has_file)
+    names = {option.variable: option.name for option in options.values()}
+    named = [
+        *((word[2:].partition("=")[0], word.partition("=")[2]) for word in flags.words),
+        *((names[variable], text) for variable, text in environment.texts),
+        *credentials.values.items(),
+        *OptionsFile.settings,
+    ]
+    texts = tuple(_option_and_texts(name, texts, scope_of) for name, texts in named)
+    return GivenOptions(fields, warnings, tuple(errors), texts, has_file)
+
+
+def _option_and_texts(name: str, texts: str | list[str], scope_of: ScopeOf) -> tuple[AnyOption, tuple[str, ...]]:
+    prefix, options = scope_of(name)
+    return options[name.removeprefix(prefix)], tuple(texts) if isinstance(texts, list) else (texts,)
 
 
 def _given_texts(texts: str | list[str], source: str, split: bool) -> GivenTexts:

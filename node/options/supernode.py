@@ -102,7 +102,7 @@ def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str])
     An option of all chains or of one is one more option, with a name and a variable of its own."""
     flags, environment = normalized(arguments, _scope_of), _environment(environ)
     credentials = read_credentials(environ, _scope_of)
-    names = (*(word[2:].partition("=")[0] for word in flags.words), *environment.values, *credentials.values)
+    names = (*(word[2:].partition("=")[0] for word in flags.words), *dict(environment.texts), *credentials.values)
     options = {option.name: option for option in _TOP.values()}
     for prefix in filter(None, dict.fromkeys(_scope_of(name)[0] for name in names)):
         options |= {f"{prefix}{option.name}": _scoped(option, prefix) for option in FLAGS.values()}
@@ -132,12 +132,10 @@ def are_for_supernode(arguments: Sequence[str], environ: Mapping[str, str]) -> b
 
 def _by_chain(raw: GivenOptions) -> NodeOptions:
     scopes: dict[str, dict[str, GivenTexts]] = {}
-    texts: list[tuple[AnyOption, tuple[str, ...]]] = []
     errors, warnings = list(raw.errors), list(raw.warnings)
     for name, item in raw.fields.items():
         prefix, options = _scope_of(name)
         scope, option = prefix[3:-1], options[name.removeprefix(prefix)]
-        texts.append((option, item.texts))
         if prefix and scope != ALL and not _CHAIN_ID.fullmatch(scope):
             source = f"flag --{prefix[:-1]}" if item.source.startswith("flag ") else item.source
             errors.append(f"{source}: expected vn.{ALL} or vn.CHAIN with a decimal chain id")
@@ -167,7 +165,7 @@ def _by_chain(raw: GivenOptions) -> NodeOptions:
     chains = {str(chain): Values(of_all | scopes.get(str(chain), {})) for chain in dict.fromkeys(ids)}
     errors += [error for values in chains.values() for error in values.errors]
     unique = tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(errors))
-    return NodeOptions(chains, own, *unique, tuple(texts), raw.has_file)
+    return NodeOptions(chains, own, *unique, raw.texts, raw.has_file)
 
 
 @contextmanager
@@ -208,6 +206,7 @@ def _environment(environ: Mapping[str, str]) -> EnvironmentOptions:
     set_by: dict[str, str] = {}
     warnings: list[str] = []
     errors: list[str] = []
+    texts: list[tuple[str, str]] = []
     for variable in sorted(environ):
         text = environ[variable]
         if not variable.startswith(PREFIX) or not text:
@@ -219,14 +218,15 @@ def _environment(environ: Mapping[str, str]) -> EnvironmentOptions:
             known = [PREFIX + known for known in top] if not scoped else [f"{PREFIX}VN_{scoped[1]}_{x}" for x in chain]
             warnings.append(f"unknown variable {variable} is ignored{did_you_mean(variable, known)}")
             continue
+        own = _scoped(option, f"vn.{scoped[1].lower()}.").variable if scoped else option.variable
+        texts.append((own, text))
         try:
             reject_end_of_options(text, f"variable {variable}")
         except OptionError as error:
             errors.append(str(error))
             continue
-        own = _scoped(option, f"vn.{scoped[1].lower()}.").variable if scoped else option.variable
         values[own], set_by[own] = text, variable
-    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors))
+    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors), tuple(texts))
 
 
 def _by_variable(options: Mapping[str, AnyOption]) -> dict[str, AnyOption]:

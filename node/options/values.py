@@ -81,8 +81,8 @@ class NodeOptions(NamedTuple):
     """The options of a node: the values of each chain by its group [LIF33], and a supernode's `own`.
 
     `warnings` are to be logged, `errors` a line for each wrong option. `texts` are all that was given by option, also
-    what a supernode ignores or has no chain for. Without `has_file` the options file cannot be read, and what it sets
-    is missing."""
+    what another source overrides, and what a supernode ignores or has no chain for. Without `has_file` the options file
+    cannot be read, and what it sets is missing."""
 
     chains: Mapping[str, Values]
     own: Values = Values({}, {})

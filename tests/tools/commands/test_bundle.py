@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from rollup_node.node import cli
 from rollup_node.node.checks.finding import error
 from rollup_node.node.options.credentials import FOLDER
-from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.environment import OP_NODE_PREFIX
+from rollup_node.node.options.option import VARIABLE_PREFIX, AnyOption
 from rollup_node.node.options.parsing import read_options
-from rollup_node.node.options.supernode import read_supernode_options
+from rollup_node.node.options.supernode import PREFIX, read_supernode_options
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.commands import bundle, health
@@ -273,7 +274,7 @@ def test_every_secret_of_the_table_is_tried() -> None:
 def test_no_secret_in_the_log_reaches_the_archive(
     secret: bytes, option: AnyOption, scope: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever wrote it there, and in whichever form; whichever option has it, by whatever way."""
+    """Whatever wrote it there, and in whichever form; whichever option has it, by whatever way, overridden or not."""
     folder, key = tmp_path_factory.mktemp("bundle"), secret.hex()
     form = data.draw(st.sampled_from([key, f"0x{key}", key.upper(), repr(secret), f"http://u:{key}@h/{key}"]))
     log = folder / "node.log"
@@ -282,9 +283,12 @@ def test_no_secret_in_the_log_reaches_the_archive(
     text = data.draw(st.sampled_from(texts_of(option, key) or [str(folder / "secret.txt")]))
     words = ["--chains=10,130", f"--data-dir={folder}"] if scope else ["--network=op-sepolia"]
     environ: dict[str, str] = {}
-    match data.draw(st.sampled_from(["flag", "file", "credential"])):
+    match data.draw(st.sampled_from(["flag", "variable", "file", "credential"])):
         case "flag":
             words.append(f"--{scope}{option.name}={text}")
+        case "variable":
+            prefix = f"{PREFIX}{scope.translate(str.maketrans('.', '_')).upper()}" if scope else OP_NODE_PREFIX
+            environ = {prefix + option.variable.removeprefix(VARIABLE_PREFIX): text}
         case "file":
             (folder / "options.toml").write_text(f'"{scope}{option.name}" = {json.dumps(text)}')
             words.append(f"--config={folder}/options.toml")
@@ -292,6 +296,11 @@ def test_no_secret_in_the_log_reaches_the_archive(
             (folder / "c").mkdir()
             (folder / "c" / f"{scope}{option.name}").write_text(text if texts_of(option, key) else f"0x{key}")
             environ = {FOLDER: str(folder / "c")}
+    match data.draw(st.sampled_from(["flag", "variable", "nothing"])):
+        case "flag":
+            words.append(f"--{scope}{option.name}=x")
+        case "variable" if not scope:
+            environ[option.variable] = "x"
     options = read_supernode_options(words, environ) if scope else read_options(words, environ)
     said = error("engine h", Code.ENGINE_AUTH, f"it rejects {form}")
     parts = dict(Bundle(options, lambda: [said], str(log), 100, folder).members())
