@@ -17,7 +17,7 @@ from rollup_node.stages.protocol import l1_chains
 from rollup_node.stages.protocol.config import ConfigError, RollupConfig, check_config, utc_time
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
-from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
@@ -137,7 +137,7 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
         return _dependencies_of_file(path, config.l2_chain_id)
     if known is not None:
         return DependencySet(known.dependencies)
-    needed_from = dependency_set_needed_from(config.fork_times)
+    needed_from = lagoon_from(config.fork_times)
     if needed_from is not None:
         raise OptionError(
             f"the Lagoon upgrade is scheduled ({utc_time(needed_from)}), but no dependency set is configured: give"

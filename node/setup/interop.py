@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.plan import NodeConfigs, NodePlan
 from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
-from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 
 STORE = "interop.db"
@@ -78,4 +78,4 @@ def _members(plan: NodePlan) -> tuple[int, ...]:
 
 
 def _begins(plan: NodePlan) -> int | None:
-    return dependency_set_needed_from(plan.chain.config.fork_times)
+    return lagoon_from(plan.chain.config.fork_times)

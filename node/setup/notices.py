@@ -24,7 +24,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields, FieldValue
 from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
-from rollup_node.stages.protocol.forks.schedule import DEPENDENCY_FORK, dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import LAGOON, lagoon_from
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS, FORK_NAMES
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, bundle_of, unconfirmed_bundles
@@ -136,7 +136,7 @@ def _bundles(values: Values, chain: ChosenChain, now: float) -> Iterator[Notice]
 
 def local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
     """Yield a node whose safe heads other chains can still undo, because nobody verifies messages for it [FSR13]."""
-    since = dependency_set_needed_from(chain.config.fork_times)
+    since = lagoon_from(chain.config.fork_times)
     chains = () if chain.dependencies is None else chain.dependencies.chains
     if since is None or len(chains) < 2 or values["l2.follow.source"] or values["interop.rpc.addr"]:
         return
@@ -237,15 +237,15 @@ def _members(chain: ChosenChain) -> Iterator[Notice]:
     """All members of a dependency set have one Lagoon time [OPT81]."""
     if chain.dependencies is None or len(chain.dependencies.chains) < 2:
         return
-    start = dependency_set_needed_from(chain.config.fork_times)
+    start = lagoon_from(chain.config.fork_times)
     for chain_id in chain.dependencies.chains:
         other = None if chain_id == chain.config.l2_chain_id else network_of_chain(chain_id)
         if other is None:
             continue
-        wanted = dependency_set_needed_from(other.config.fork_times)
+        wanted = lagoon_from(other.config.fork_times)
         if wanted is not None and wanted != start:
-            text = f"{DEPENDENCY_FORK} {_here(start)}, and on {other.name} of the dependency set at {utc_time(wanted)}"
-            yield _warning(text, f"--override.{DEPENDENCY_FORK}={wanted}")
+            text = f"{LAGOON} {_here(start)}, and on {other.name} of the dependency set at {utc_time(wanted)}"
+            yield _warning(text, f"--override.{LAGOON}={wanted}")
 
 
 def _here(start: int | None) -> str:

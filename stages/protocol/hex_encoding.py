@@ -41,10 +41,6 @@ def address_from_hex(text: Any) -> bytes:
     return from_hex_sized(text, 20)
 
 
-def to_quantity(number: int) -> str:
-    return hex(number)
-
-
 def from_quantity(text: Any, bits: int = 64) -> int:
     """Return a quantity of at most `bits` bits; leading zeros are common, and accepted. Raises HexError."""
     if not isinstance(text, str) or text[:2] != "0x" or not 3 <= len(text) <= 66:

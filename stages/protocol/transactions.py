@@ -14,6 +14,7 @@ from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTransaction
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
+POST_EXEC = 0x7D
 
 _FIELDS = {ACCESS_LIST: 11, DYNAMIC_FEE: 12, BLOB: 14, SET_CODE: 13}
 _BLOB_HASHES_FIELD = 10

@@ -11,6 +11,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import (
     BLOB,
+    POST_EXEC,
     Transaction,
     TransactionError,
     decode_transaction,
@@ -18,7 +19,6 @@ from rollup_node.stages.protocol.transactions import (
     recover_sender,
 )
 
-POST_EXEC = 0x7D
 LEAST_GAS, LEAST_GAS_PER_BYTE = 2_000, 2
 """Gas that every transaction takes at the least, and every byte of it beyond FIXED_BYTES. The protocol's numbers are
 21,000 and 4, of which refunds give back a fifth at most; there is room for a fork that lowers them."""
@@ -42,7 +42,7 @@ def unexecutable(config: RollupConfig, attributes: PayloadAttributes, senders: b
     for index, raw in enumerate(attributes.transactions):
         if is_deposit(raw):
             continue
-        if raw[:1] == b"\x7d" and config.schedule().l2(attributes.timestamp).post_exec_transactions:
+        if raw[:1] == bytes((POST_EXEC,)) and config.schedule().l2(attributes.timestamp).post_exec_transactions:
             defect = _post_exec_defect(raw, index == last)
         else:
             least = least_gas(raw[0] if raw else 0, len(raw))

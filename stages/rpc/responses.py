@@ -11,7 +11,7 @@ from rollup_node.stages.messages.interop import DeniedOutput, RoundResponse
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.block_refs import block_id_object, l2_ref_object, output_object, ref_object
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.forks.schedule import post_exec_transactions_from
+from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import output_root, super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, Hash, L1BlockRef, L2BlockRef
@@ -42,7 +42,7 @@ def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
         "protocolActive": is_active,
         "effective": engine.sdm_opt_in and is_active,
     }
-    start = post_exec_transactions_from(rollup.fork_times)
+    start = lagoon_from(rollup.fork_times)
     return result if start is None else result | {"activationTime": start}
 
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.transactions import ACCESS_LIST, DYNAMIC_FEE, LEGACY, POST_EXEC, SET_CODE
 from rollup_node.stages.protocol.types import BlockId, Hash
 
 SINGULAR_VERSION = b"\x00"
 SPAN_VERSION = b"\x01"
 CHECK_BYTES = 20
-LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC = 0, 1, 2, 4, 0x7D
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,6 @@ def _number(item: rlp.Item) -> int:
     return int.from_bytes(_bytes(item), "big")
 
 
-DEPOSIT_TYPE = 0x7E
 BEDROCK_SELECTOR = bytes.fromhex("015d8eb9")
 PARENT, TIMESTAMP = 0, 11
 DEPOSIT_DATA = 7

@@ -14,7 +14,7 @@ from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
 from rollup_node.stages.l1.receipts import is_not_found
 from rollup_node.stages.l1.verify import InvalidDataError, parse_block, verify_block
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
-from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.common import ParsedCommand, parse
 from rollup_node.tools.commands.flags import FlagParser
@@ -188,7 +188,7 @@ async def _read(command: ParsedCommand, first: int, count: int) -> _Sample:
         head = latest.height
         if not 0 <= first <= head:
             raise SetupError(f"--from-l1 {first}: must be at most the head of L1, {head}")
-        day_ago = await read_block(client, to_quantity(max(0, head - 7200)))
+        day_ago = await read_block(client, hex(max(0, head - 7200)))
         span = head - max(0, head - 7200)
         seconds = 12.0 if day_ago is None or not span else max(0.1, (latest.time - day_ago.time) / span)
         l1_filter = filter_of_rollup(config)
@@ -208,7 +208,7 @@ async def _sampled(client: JsonRpcClient, l1_filter: L1Filter, numbers: Sequence
 
 
 async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int) -> SampledBlock:
-    body = await client.call_raw("eth_getBlockByNumber", to_quantity(number), True, limit=L1_BLOCK)
+    body = await client.call_raw("eth_getBlockByNumber", hex(number), True, limit=L1_BLOCK)
     result = parse_block(body)
     if result is None:
         raise EndpointError(client.name, f"does not have block {number}")

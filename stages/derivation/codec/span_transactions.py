@@ -7,8 +7,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.rlp import EMPTY_STRING, RlpError, encode_bytes, encode_int, header, list_header
+from rollup_node.stages.protocol.transactions import ACCESS_LIST, DYNAMIC_FEE, LEGACY, POST_EXEC, SET_CODE
 
-LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC = 0, 1, 2, 4, 0x7D
 KINDS = frozenset((LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC))
 _TYPE_BYTES = {LEGACY: b"", ACCESS_LIST: b"\x01", DYNAMIC_FEE: b"\x02", SET_CODE: b"\x04"}
 _RECIPIENT, _SIGNATURE = Struct("20s"), Struct("32s32s")

@@ -14,7 +14,6 @@ import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.codec.packed import PackedTransactions, Transactions
-from rollup_node.stages.derivation.pipeline.batch_checks import POST_EXEC_TYPE
 from rollup_node.stages.derivation.pipeline.batch_stages import AcceptedBatch, BaseBatchStage
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.messages.engine import AttributesReady
@@ -25,6 +24,7 @@ from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.system_config import BlockConfigError
+from rollup_node.stages.protocol.transactions import POST_EXEC
 from rollup_node.stages.protocol.types import ZERO_HASH, L1Block, L2BlockRef
 from rollup_node.stages.protocol.unexecutable import FIXED_BYTES, LEAST_GAS_PER_BYTE, least_gas
 
@@ -64,13 +64,13 @@ def payload_transactions(transactions: Transactions, gas_limit: int) -> Iterable
 def _first(transactions: PackedTransactions, gas_limit: int) -> Iterator[bytes]:
     gas, is_complete = 0, False
     largest = gas_limit // LEAST_GAS_PER_BYTE + FIXED_BYTES
-    for part in transactions.parts(cut=largest, uncut=bytes((POST_EXEC_TYPE,))):
+    for part in transactions.parts(cut=largest, uncut=bytes((POST_EXEC,))):
         for transaction in part.transactions:
             yield transaction
             gas += least_gas(transaction[0], len(transaction))
             if is_complete or gas > gas_limit:
                 return
-            is_complete = transaction[0] == POST_EXEC_TYPE
+            is_complete = transaction[0] == POST_EXEC
 
 
 class Lookahead:

@@ -15,10 +15,10 @@ from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE, is_deposit
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.transactions import POST_EXEC, SET_CODE
 from rollup_node.stages.protocol.types import U64_MASK, UNKNOWN_HASH, Hash, L1BlockRef, L2BlockContent, L2BlockRef
 
-SET_CODE_TYPE, POST_EXEC_TYPE = 0x04, 0x7D
-_RESTRICTED_TYPES = frozenset((DEPOSIT_TYPE, SET_CODE_TYPE, POST_EXEC_TYPE))
+_RESTRICTED_TYPES = frozenset((DEPOSIT_TYPE, SET_CODE, POST_EXEC))
 _TYPE = itemgetter(0)
 
 
@@ -59,9 +59,9 @@ def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes],
     rules = schedule.l2(timestamp)
     refused: dict[int, Callable[[int], Reason]] = {DEPOSIT_TYPE: reasons.TransactionIsDeposit}
     if not rules.set_code_transactions:
-        refused[SET_CODE_TYPE] = reasons.SetCodeNotAllowed
+        refused[SET_CODE] = reasons.SetCodeNotAllowed
     if not rules.post_exec_transactions:
-        refused[POST_EXEC_TYPE] = reasons.PostExecNotAllowed
+        refused[POST_EXEC] = reasons.PostExecNotAllowed
     parts: Iterable[tuple[int, Iterable[bytes]]] = ((0, transactions),)
     if isinstance(transactions, PackedTransactions):
         parts = transactions.parts(frozenset(refused), cut=1)

@@ -25,7 +25,7 @@ from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.consolidation import sealed_mismatch
 from rollup_node.stages.protocol.errors import ResetError
-from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockRef, Hash, L1BlockRef, L2BlockRef
 
@@ -59,7 +59,7 @@ class Interop:
         self.has_start = False
         self.start_heads: Heads | None = None
         self.provided_l1: L1BlockRef | None = None
-        self._active_from = dependency_set_needed_from(rollup.fork_times)
+        self._active_from = lagoon_from(rollup.fork_times)
         self._last_number = first
         self._sent: dict[str, tuple[object, float]] = {}
         self._unsafe: L2BlockRef | None = None

@@ -19,7 +19,6 @@ from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
-from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1Block
 
 _FetchErrors = (EndpointError, RpcFailure, InvalidDataError, TaskFailed)
@@ -184,7 +183,7 @@ class BlockFetcher:
         self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: BlockAnswer | None = None
     ) -> tuple[L1Block, ...] | None:
         if answer is None:
-            body = await endpoint.block_body(to_quantity(number), limit)
+            body = await endpoint.block_body(hex(number), limit)
             if body is None:
                 return None
             answer = BlockAnswer(body)

@@ -23,7 +23,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import HeaderJson
-from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex
 from rollup_node.stages.protocol.mpt import AccountProof
 from rollup_node.stages.protocol.types import Address, Hash
 
@@ -144,7 +144,7 @@ class L1Endpoint:
 
         Raises also AnswerTooLargeError."""
         await self._check_chain()
-        calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), True)) for number in numbers]
+        calls = [(_BLOCK_BY_NUMBER, (hex(number), True)) for number in numbers]
         batch = self._rpc.batch(calls, msgspec.Raw, limit, self._timeout)
         return [self._of_batch(result) for result in await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))]
 
@@ -160,7 +160,7 @@ class L1Endpoint:
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
         """Return the headers of the blocks of these numbers; None in the place of one that does not exist."""
         await self._check_chain()
-        return await self._headers([(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers])
+        return await self._headers([(_BLOCK_BY_NUMBER, (hex(number), False)) for number in numbers])
 
     async def _headers(self, calls: Sequence[Call]) -> list[Any]:
         blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, HeaderJson | None), len(calls))
@@ -209,7 +209,7 @@ class L1Endpoint:
     async def view(self, number: int) -> View:
         """Return the endpoint's latest block, and its hash of the block of a number. Raises also InvalidDataError."""
         await self.check_chain()
-        calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
+        calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (hex(number), False))]
         latest, block = await self._headers(calls)
         head = None if latest is None else verify_block_ref(latest, False)
         return View(head, None if block is None else verify_block_ref(block, False).hash)

@@ -19,7 +19,6 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1BlockRef
 
 T = TypeVar("T")
@@ -210,7 +209,7 @@ class HeadPoller:
     async def _contradicts(self, endpoint: L1Endpoint, known: L1BlockRef, polled: L1BlockRef) -> bool:
         """Whether the endpoint has another finalized block; one that is far behind has none at that height."""
         if polled.number < known.number:
-            return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
+            return (await self._ref(endpoint, hex(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known
 
     def _refuse(self, endpoint: L1Endpoint, text: str, fault: EndpointFault = EndpointFault.FORKED) -> str:
@@ -244,7 +243,7 @@ class HeadPoller:
                 "the endpoint is far behind, or on another chain"
             )
         else:
-            result = ref if ref.number == finalized.number else await self._ref(endpoint, to_quantity(finalized.number))
+            result = ref if ref.number == finalized.number else await self._ref(endpoint, hex(finalized.number))
             if result == finalized:
                 return
             disproved = result is not None
@@ -320,7 +319,7 @@ class HeadPoller:
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
         """Return the endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
-        result = await self._ref(endpoint, to_quantity(number))
+        result = await self._ref(endpoint, hex(number))
         if result is None:
             text = f"{endpoint.name}: does not have L1 block {number}, although its head is higher"
             raise TemporaryError(text, Code.L1_BLOCK)

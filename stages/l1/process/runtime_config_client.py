@@ -14,7 +14,7 @@ from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import Header
-from rollup_node.stages.protocol.hex_encoding import to_hex, to_quantity
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash, L1BlockRef
 
 log = get_logger("l1")
@@ -79,7 +79,7 @@ class RuntimeConfigReader:
         read: dict[tuple[str, Address, Hash], bytes] = {}
         result: dict[int, RuntimeConfig] = {}
         for rollup in self._config.rollups:
-            block = "latest" if head is None else to_quantity(self._confirmed(head, rollup))
+            block = "latest" if head is None else hex(self._confirmed(head, rollup))
             if block not in blocks:
                 blocks[block] = await self._read_block(endpoint, block)
             keys = [(block, contract, slot) for contract, slot in self._slots(rollup)]

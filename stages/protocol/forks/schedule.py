@@ -115,14 +115,9 @@ def fork_order_error(times: Mapping[str, int], genesis_time: int) -> str | None:
     return None
 
 
-DEPENDENCY_FORK = POST_EXEC_FORK = "lagoon"
+LAGOON = "lagoon"
 
 
-def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
-    """Return the Unix time from which other chains' messages are executed, or None [UPG20]."""
-    return times.get(DEPENDENCY_FORK)
-
-
-def post_exec_transactions_from(times: Mapping[str, int]) -> int | None:
-    """Return the time in seconds from which blocks may have a post-exec transaction; None if they never may."""
-    return times.get(POST_EXEC_FORK)
+def lagoon_from(times: Mapping[str, int]) -> int | None:
+    """Return the Unix time from which blocks may have messages of other chains and a post-exec transaction [UPG20]."""
+    return times.get(LAGOON)
