@@ -5,7 +5,6 @@ import msgspec
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, batch_memory
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.channels import ChannelEnd
 from rollup_node.stages.derivation.reasons.reason import Reason
 
 MAX_BATCHES = 10_000
@@ -30,7 +29,7 @@ class DecodedChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodedC
     the channel contains."""
 
     batches: tuple[DecodedBatch, ...]
-    end: ChannelEnd | None
+    end: Reason | None
 
 
 Task = DecodeChannel

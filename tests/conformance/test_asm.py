@@ -31,20 +31,20 @@ ID = channel_id("A")
 @table(
     asm_single_frame=(["A0!"], ["A0"], []),
     asm_two_txs=(["A0", "A1!"], ["A0 A1"], []),
-    asm_gap_cross_tx=(["A0", "A2!", "A1"], [], [FrameNotNext(number=2, channel=ID, expected=1)]),
-    asm_nonfirst_no_channel=(["A1!"], [], [FrameWithoutChannel(number=1, channel=ID)]),
-    asm_other_id=(["A0", "B1!"], [], [FrameOfOtherChannel(number=1, channel=channel_id("B"), staging=ID)]),
+    asm_gap_cross_tx=(["A0", "A2!", "A1"], [], [FrameNotNext(2, ID, 1)]),
+    asm_nonfirst_no_channel=(["A1!"], [], [FrameWithoutChannel(1, ID)]),
+    asm_other_id=(["A0", "B1!"], [], [FrameOfOtherChannel(1, channel_id("B"), ID)]),
     asm_other_id_then_continue=(
         ["A0", "B1", "A1!"],
         ["A0 A1"],
-        [FrameOfOtherChannel(number=1, channel=channel_id("B"), staging=ID)],
+        [FrameOfOtherChannel(1, channel_id("B"), ID)],
     ),
-    asm_new_first_replaces=(["A0", "B0!"], ["B0"], [StagingChannelReplaced(channel=ID, next=channel_id("B"))]),
-    asm_same_id_restart=(["A0", "A0'!"], ["A0'"], [StagingChannelReplaced(channel=ID, next=ID)]),
+    asm_new_first_replaces=(["A0", "B0!"], ["B0"], [StagingChannelReplaced(ID, channel_id("B"))]),
+    asm_same_id_restart=(["A0", "A0'!"], ["A0'"], [StagingChannelReplaced(ID, ID)]),
     asm_bad_item_between=(
         ["A0", b"\0garbage", "A1!"],
         ["A0 A1"],
-        [FrameTruncated(frame=0, offset=1, field="channel id")],
+        [FrameTruncated(0, 1, "channel id")],
     ),
 )
 def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reason]) -> None:
@@ -75,8 +75,8 @@ def one_block_late() -> None:
     assert harness.read("A0", number=1) == []
     assert harness.read("A1!", number=52) == []
     assert [(item.effect, item.reason) for item in harness.dropped] == [
-        (DropEffect.TIMED_OUT, StagingChannelTimedOut(channel=ID, opened=FIRST_L1 + 1, timeout=50)),
-        (DropEffect.IGNORED, FrameWithoutChannel(number=1, channel=ID)),
+        (DropEffect.TIMED_OUT, StagingChannelTimedOut(ID, FIRST_L1 + 1, 50)),
+        (DropEffect.IGNORED, FrameWithoutChannel(1, ID)),
     ]
 
 
@@ -102,9 +102,9 @@ def too_large() -> None:
     (dropped,) = bank.take(Frame(ID, number, b"", False))
     assert (dropped.effect, dropped.reason) == (
         DropEffect.DROPPED,
-        StagingChannelTooLarge(channel=ID, size=LIMIT + OVERHEAD, limit=LIMIT),
+        StagingChannelTooLarge(ID, LIMIT + OVERHEAD, LIMIT),
     )
-    assert [type(item.reason) for item in bank.take(Frame(ID, number + 1, b"x", True))] == [FrameWithoutChannel]
+    assert [item.reason.kind for item in bank.take(Frame(ID, number + 1, b"x", True))] == [FrameWithoutChannel]
     assert bank.read() == []
 
 
@@ -119,7 +119,7 @@ def just_not_too_large() -> None:
 @case("asm_oversize_on_last")
 def too_large_by_the_closing_frame() -> None:
     bank, number = filled(LIMIT - OVERHEAD)
-    assert [type(item.reason) for item in bank.take(Frame(ID, number, b"x", True))] == [StagingChannelTooLarge]
+    assert [item.reason.kind for item in bank.take(Frame(ID, number, b"x", True))] == [StagingChannelTooLarge]
     assert bank.read() == []
 
 

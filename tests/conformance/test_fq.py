@@ -3,7 +3,7 @@
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons import l1 as l1_reasons
 from rollup_node.stages.derivation.reasons.channels import FrameOfOtherChannel
-from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.reason import AnyKind
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import forks_until
@@ -11,13 +11,13 @@ from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item, names
 
 
-def pruned(text: str) -> tuple[str, list[type[Reason]]]:
+def pruned(text: str) -> tuple[str, list[AnyKind]]:
     """Return the frames of an item that are kept, and why the others are dropped."""
     parsed = parse_frames(item(text))
     assert isinstance(parsed, list)
     assert parsed == frames(text)
     kept, reasons = prune_frames(parsed)
-    return names(kept), [type(reason) for reason in reasons]
+    return names(kept), [reason.kind for reason in reasons]
 
 
 @table(
@@ -38,7 +38,7 @@ def pruned(text: str) -> tuple[str, list[type[Reason]]]:
     fq_double_back=("A0 B0 C0", "C0", [l1_reasons.FrameOfUnclosedChannel] * 2),
     fq_single=("A7", "A7", []),
 )
-def kept(text: str, left: str, reasons: list[type[Reason]]) -> None:
+def kept(text: str, left: str, reasons: list[AnyKind]) -> None:
     assert pruned(text) == (left, reasons)
 
 
@@ -70,4 +70,4 @@ def items_are_pruned_apart() -> None:
     harness = IngestionHarness(forks_until("holocene"))
     assert harness.read("A0", "B1", "A1!") == ["A0 A1"]
     (dropped,) = harness.dropped
-    assert (dropped.effect, type(dropped.reason)) == (DropEffect.IGNORED, FrameOfOtherChannel)
+    assert (dropped.effect, dropped.reason.kind) == (DropEffect.IGNORED, FrameOfOtherChannel)

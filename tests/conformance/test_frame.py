@@ -40,19 +40,19 @@ def with_length(length: int, data: bytes) -> bytes:
 @table(
     frame_empty_item=(b"", reasons.FramesEmpty()),
     frame_only_version=(b"\0", reasons.FramesMissing()),
-    frame_version_1=(b"\1" + ONE[1:], reasons.FramesVersionUnknown(version=1)),
+    frame_version_1=(b"\1" + ONE[1:], reasons.FramesVersionUnknown(1)),
     frame_len_1000001=(
         with_length(1_000_001, bytes(1_000_001)),
-        reasons.FrameTooLong(frame=0, offset=1, length=1_000_001),
+        reasons.FrameTooLong(0, 1, 1_000_001),
     ),
-    frame_trunc_id=(ONE[:16], reasons.FrameTruncated(frame=0, offset=1, field="channel id")),
-    frame_trunc_num=(ONE[:18], reasons.FrameTruncated(frame=0, offset=1, field="number")),
-    frame_trunc_len=(ONE[:22], reasons.FrameTruncated(frame=0, offset=1, field="length")),
-    frame_trunc_data=(ONE[:-2], reasons.FrameTruncated(frame=0, offset=1, field="data")),
-    frame_no_last=(ONE[:-1], reasons.FrameTruncated(frame=0, offset=1, field="end mark")),
-    frame_last_2=(ONE[:-1] + b"\2", reasons.FrameEndMarkInvalid(frame=0, offset=1, mark=2)),
-    frame_good_then_bad=(ONE + ONE[1:-1], reasons.FrameTruncated(frame=1, offset=len(ONE), field="end mark")),
-    frame_trailing_one=(ONE + b"\0", reasons.FrameTruncated(frame=1, offset=len(ONE), field="channel id")),
+    frame_trunc_id=(ONE[:16], reasons.FrameTruncated(0, 1, "channel id")),
+    frame_trunc_num=(ONE[:18], reasons.FrameTruncated(0, 1, "number")),
+    frame_trunc_len=(ONE[:22], reasons.FrameTruncated(0, 1, "length")),
+    frame_trunc_data=(ONE[:-2], reasons.FrameTruncated(0, 1, "data")),
+    frame_no_last=(ONE[:-1], reasons.FrameTruncated(0, 1, "end mark")),
+    frame_last_2=(ONE[:-1] + b"\2", reasons.FrameEndMarkInvalid(0, 1, 2)),
+    frame_good_then_bad=(ONE + ONE[1:-1], reasons.FrameTruncated(1, len(ONE), "end mark")),
+    frame_trailing_one=(ONE + b"\0", reasons.FrameTruncated(1, len(ONE), "channel id")),
 )
 def rejected(data: bytes, reason: Reason) -> None:
     assert rejected_by(data) == reason
@@ -67,7 +67,7 @@ def claims_four_gigabytes() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert frames == reasons.FrameTooLong(frame=0, offset=1, length=0xFFFFFFFF)
+    assert frames == reasons.FrameTooLong(0, 1, 0xFFFFFFFF)
     assert peak < 100_000
 
 

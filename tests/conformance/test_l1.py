@@ -65,7 +65,7 @@ def another_parent() -> None:
     block = chain.l1.add(parent=l1_hash(1, "other"))
     chain.run()
     assert chain.reset_reason == reasons.L1ParentMismatch(
-        number=block.header.number, parent=block.header.parent_hash, expected=l1_hash(FIRST_L1 + 1)
+        block.header.number, block.header.parent_hash, l1_hash(FIRST_L1 + 1)
     )
     assert chain.deriver.origin == origin
     assert chain.take_drops() == [(DropEffect.RESET, reasons.L1ParentMismatch)]
@@ -80,7 +80,7 @@ def batcher_changes_in_the_block() -> None:
     (by_old,), (by_new,) = channel("A", old.singular), channel("B", new.singular)
     chain.mine(updates=[batcher_update(STRANGER)], inbox=[calldata(by_old), calldata(by_new, STRANGER)])
     assert refs(chain.run()) == refs([new])
-    assert [item.reason for item in chain.dropped] == [reasons.SenderNotBatcher(sender=BATCHER, batcher=STRANGER)]
+    assert [item.reason for item in chain.dropped] == [reasons.SenderNotBatcher(BATCHER, STRANGER)]
 
 
 @case("l1_bad_config_log")
@@ -91,7 +91,7 @@ def malformed_config_log() -> None:
     chain.mine(*channel("A", block.singular), updates=[config_log(0, bytes(95), index=7)])
     assert refs(chain.run()) == refs([block])
     (dropped,) = chain.dropped
-    assert (dropped.effect, type(dropped.reason), dropped.reason.values["log"]) == (
+    assert (dropped.effect, dropped.reason.kind, dropped.reason.values["log"]) == (
         DropEffect.IGNORED,
         reasons.ConfigUpdateMalformed,
         7,
@@ -113,9 +113,7 @@ def replaced_at_the_same_height() -> None:
     assert chain.reset_reason is None
     chain.mine()
     chain.run()
-    assert chain.reset_reason == reasons.L1ParentMismatch(
-        number=chain.head, parent=new.header.hash, expected=old.header.hash
-    )
+    assert chain.reset_reason == reasons.L1ParentMismatch(chain.head, new.header.hash, old.header.hash)
 
 
 # --- the process that fetches L1 blocks ----------------------------------------------------------------------------
@@ -193,7 +191,7 @@ def not_found_when_its_receipts_are_fetched() -> None:
     chain.l1.blocks = [chain.l1[FIRST_L1], before, *result]
     chain.reset(first)
     chain.run()
-    assert chain.reset_reason is not None and type(chain.reset_reason) is reasons.L1ParentMismatch
+    assert chain.reset_reason is not None and chain.reset_reason.kind is reasons.L1ParentMismatch
     assert chain.deriver.origin == before.ref
 
 
@@ -231,7 +229,7 @@ def blobs_not_found() -> None:
 
     run_within(20, use)
     at.chain.run()
-    assert at.chain.reset_reason == reasons.BlobsNotFound(number=at.chain.head)
+    assert at.chain.reset_reason == reasons.BlobsNotFound(at.chain.head)
 
 
 @case("l1_blob_http_error")

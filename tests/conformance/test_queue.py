@@ -79,7 +79,7 @@ def an_undecided_span_holds_up_the_queue() -> None:
     chain = after(span(blocks), child(GENESIS, (OTHER_USER,)).singular)
     for _ in range(2):
         assert chain.run() == []
-        assert chain.deriver.stalled_by is not None and type(chain.deriver.stalled_by) is reasons.SpanOriginUnknown
+        assert chain.deriver.stalled_by is not None and chain.deriver.stalled_by.kind is reasons.SpanOriginUnknown
         chain.mine()
     assert refs(chain.run()) == refs(blocks)
     assert chain.deriver.stalled_by is None
@@ -217,7 +217,7 @@ def an_epoch_is_left_out() -> None:
     chain.mine(*channel("A", block.singular), time=EVERY_SECOND[3])
     for _ in range(2):
         assert chain.run() == []
-        assert chain.reset_reason is not None and type(chain.reset_reason) is reasons.L1OriginInvalid
+        assert chain.reset_reason is not None and chain.reset_reason.kind is reasons.L1OriginInvalid
         assert chain.take_drops() == [(DropEffect.RESET, reasons.L1OriginInvalid)]
         chain.reset(FIRST_L1)
 
@@ -230,7 +230,7 @@ def a_safe_head_from_another_l1_chain() -> None:
         chain.l2[0] = replace(chain.l2[0], ref=msgspec.structs.replace(GENESIS, l1_origin=origin))
         chain.mine()
         assert chain.run() == []
-        assert chain.reset_reason is not None and type(chain.reset_reason) is reasons.SafeOriginMismatch
+        assert chain.reset_reason is not None and chain.reset_reason.kind is reasons.SafeOriginMismatch
 
 
 # --- spans ---------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def batches_that_wait_at_the_fork() -> None:
     assert refs(chain.run()) == refs([first])
     (dropped,) = chain.dropped
     assert dropped.effect is DropEffect.DISCARDED
-    assert dropped.reason == reasons.StagesReplaced(frames=0, channels=0, batches=1)
+    assert dropped.reason == reasons.StagesReplaced(0, 0, 1)
 
 
 @case("reset_holocene_window_kept")

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from rollup_node.stages.derivation.reasons import channels as reasons
-from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.reason import AnyKind, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import GENESIS, L2_BLOCK_TIME, forks_until
@@ -32,15 +32,15 @@ def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], l
 
 
 @table(
-    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], reasons.StreamItemIsList(offset=0)),
-    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], reasons.StreamItemIsList(offset=AFTER)),
-    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], reasons.StreamLengthNotMinimal(offset=AFTER)),
-    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], reasons.StreamLengthNotMinimal(offset=0)),
-    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], reasons.StreamLengthNotMinimal(offset=0)),
+    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], reasons.StreamItemIsList(0)),
+    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], reasons.StreamItemIsList(AFTER)),
+    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], reasons.StreamLengthNotMinimal(AFTER)),
+    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], reasons.StreamLengthNotMinimal(0)),
+    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], reasons.StreamLengthNotMinimal(0)),
     rlp_empty_item=(GOOD + b"\x80" + GOOD_2, [1], reasons.BatchEmpty()),
-    rlp_trunc_header=(GOOD + b"\xb9", [1], reasons.StreamTruncated(offset=AFTER)),
-    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], reasons.StreamTruncated(offset=AFTER)),
-    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], reasons.BatchTypeUnknown(kind=2)),
+    rlp_trunc_header=(GOOD + b"\xb9", [1], reasons.StreamTruncated(AFTER)),
+    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], reasons.StreamTruncated(AFTER)),
+    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], reasons.BatchTypeUnknown(2)),
 )
 def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
     assert blocks(output) == (numbers, [(DropEffect.ENDED, reason)])
@@ -51,9 +51,9 @@ def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
     rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], reasons.SingularBatchMalformed),
     rlp_bad_span_raw_then_good=(stream([SPAN[:-1]]) + GOOD_2, [], reasons.SpanBatchMalformed),
 )
-def ends_with_a_malformed_batch(output: bytes, numbers: list[int], reason: type[Reason]) -> None:
+def ends_with_a_malformed_batch(output: bytes, numbers: list[int], reason: AnyKind) -> None:
     result, dropped = blocks(output)
-    assert (result, [(effect, type(item)) for effect, item in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
+    assert (result, [(effect, item.kind) for effect, item in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
 
 
 @case("rlp_huge_len")
@@ -65,7 +65,7 @@ def a_length_of_64_bits() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (channel.times, channel.reason) == ([2], reasons.StreamLimitExceeded(offset=AFTER, limit=100_000_000))
+    assert (channel.times, channel.reason) == ([2], reasons.StreamLimitExceeded(100_000_000, AFTER))
     assert peak < 1_000_000
 
 
@@ -84,7 +84,7 @@ def span_with_type_3() -> bytes:
 @case("rlp_bad_span_derive_then_good")
 def span_that_cannot_be_restored() -> None:
     result, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
-    assert (result, [(effect, type(item)) for effect, item in dropped]) == (
+    assert (result, [(effect, item.kind) for effect, item in dropped]) == (
         [2],
         [(DropEffect.DROPPED, reasons.SpanTransactionInvalid)],
     )
@@ -94,7 +94,7 @@ def span_that_cannot_be_restored() -> None:
 def span_before_delta() -> None:
     output = stream([SPAN]) + GOOD_2
     result, dropped = blocks(output, BEFORE_DELTA)
-    assert (result, [(effect, type(item)) for effect, item in dropped]) == (
+    assert (result, [(effect, item.kind) for effect, item in dropped]) == (
         [2],
         [(DropEffect.DROPPED, reasons.SpanBatchNotAllowed)],
     )
@@ -104,7 +104,7 @@ def span_before_delta() -> None:
 @case("rlp_span_raw_bad_pre_delta")
 def malformed_span_before_delta() -> None:
     result, dropped = blocks(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA)
-    assert (result, [(effect, type(item)) for effect, item in dropped]) == (
+    assert (result, [(effect, item.kind) for effect, item in dropped]) == (
         [],
         [(DropEffect.ENDED, reasons.SpanBatchMalformed)],
     )

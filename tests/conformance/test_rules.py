@@ -73,12 +73,12 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
 def rules_under_test() -> frozenset[str]:
     """Return the rules of all cases, expected reasons and cited rules."""
     result = {rule for case in load_cases().values() for rule in expanded(", ".join(case.rules))}
-    rules_of_reasons = {reason.__name__: reason.rule for reason in REASONS}
+    rules_of_reasons = {reason.name.replace("_", ""): reason.rule for reason in REASONS}
     for path in (path for folder in FOLDERS for path in (TESTS / folder).rglob("test_*.py")):
         tree = parsed(path.read_text())
         result |= {rule for text in _docstrings(tree) for cited in CITATION.findall(text) for rule in expanded(cited)}
         nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
-        names = {node.id if isinstance(node, ast.Name) else node.attr for node in nodes}
+        names = {(node.id if isinstance(node, ast.Name) else node.attr).lower() for node in nodes}
         result |= {rule for name, rule in rules_of_reasons.items() if name in names}
     return frozenset(result)
 

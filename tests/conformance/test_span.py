@@ -45,7 +45,7 @@ def ended_at(encoded: bytes) -> int:
     alike = read_alike(encoded)
     assert len(alike.batches) == 1
     (dropped,) = alike.dropped
-    assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SpanBatchMalformed)
+    assert (dropped.effect, dropped.reason.kind) == (DropEffect.ENDED, SpanBatchMalformed)
     offset = dropped.reason.values["offset"]
     assert isinstance(offset, int)
     return offset
@@ -175,7 +175,7 @@ def unknown_type(raw: bytes) -> None:
     span = span_fields([[LEGACY, Tx(raw[0], raw=raw)]])
     assert span.protected_bits == b"\0"
     reason = refusal_of(span.encode())
-    assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
+    assert (reason.kind, reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
 @case("span_data_type_00")
@@ -185,7 +185,7 @@ def type_byte_zero() -> None:
     with_bits = span_fields([[*[LEGACY] * 8, typed]])
     assert len(with_bits.protected_bits) == 2
     reason = refusal_of(with_bits.encode())
-    assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 8)
+    assert (reason.kind, reason.values["index"]) == (SpanTransactionInvalid, 8)
     first, _ = with_bits.place_of("protected_bits")
     assert ended_at(with_bits.but(protected_bits=b"\0").encode()) == first
 

@@ -140,7 +140,7 @@ def is_not_restored(*txs: Tx) -> None:
     """The batch is dropped and its channel continues, also in Holocene."""
     for place, tx in enumerate(txs):
         reason = refusal_of(span_fields([[Tx(2, DYNAMIC), tx]]).encode(), ERAS[place % 3])
-        assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
+        assert (reason.kind, reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
 def spans_with(tx: Tx) -> Iterator[tuple[int, SpanFields]]:

@@ -117,7 +117,7 @@ def one_that_does_not_decode() -> None:
     source = SourceHarness(blobs([H1, H2, H3]))
     assert source.items(h1="A0", h2=None, h3="A2") == ["A0", "A2"]
     assert list(source.events.drops) == [
-        Dropped(DropEffect.IGNORED, BlobMalformed(index=1, hash=H2, error="BL1"), None),
+        Dropped(DropEffect.IGNORED, BlobMalformed(1, H2, "BL1"), None),
     ]
 
 

@@ -84,7 +84,7 @@ def from_a_stranger() -> None:
     result, (dropped,) = read(signed(DYNAMIC_FEE, secret=OTHER_SECRET))
     assert result == ["Z0"]
     assert dropped.effect is DropEffect.IGNORED
-    assert dropped.reason == SenderNotBatcher(sender=OTHER_SIGNER, batcher=SIGNER)
+    assert dropped.reason == SenderNotBatcher(OTHER_SIGNER, SIGNER)
 
 
 @case("tx_author_is_inbox")

@@ -66,11 +66,11 @@ def opened(body: bytes, forks: dict[str, int]) -> None:
 
 
 def bad_header(body: bytes) -> tuple[bytes, Reason]:
-    return body, reasons.ZlibHeaderInvalid(header=body[:6])
+    return body, reasons.ZlibHeaderInvalid(body[:6])
 
 
 @table(
-    zip_first_byte_02=(b"\2" + compressed(TWO), reasons.CompressionUnknown(first=2)),
+    zip_first_byte_02=(b"\2" + compressed(TWO), reasons.CompressionUnknown(2)),
     zip_first_byte_28=bad_header(bytes.fromhex("28b52ffd") + compressed(TWO)),
     zip_nibble_15=bad_header(with_header(zlib_header(0x7F), compressed(TWO))),
     zip_cinfo_8=bad_header(with_header(zlib_header(0x88), compressed(TWO))),
@@ -270,11 +270,11 @@ def head_size(whole: int) -> int:
 
 @table(
     zip_limit_exact=((10,), 10, None),
-    zip_limit_minus1=((9, 1_000_001), 9, reasons.StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
+    zip_limit_minus1=((9, 1_000_001), 9, reasons.StreamLimitExceeded(LIMIT_BEFORE_FJORD, 9_000_000)),
     zip_limit_in_header=(
         (9, 999_998, 1_000_000),
         10,
-        reasons.StreamLimitExceeded(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
+        reasons.StreamLimitExceeded(LIMIT_BEFORE_FJORD, 9_999_998),
     ),
 )
 def at_the_limit(sizes: tuple[int, ...], left: int, reason: Reason | None) -> None:

@@ -80,7 +80,7 @@ class LibraryDerivationStage(ReplayDerivationStage):
         elif isinstance(output, AttributesReady):
             self._outcome.batch = self._sources.accepted
         elif isinstance(output, NeedReset):
-            self._outcome.reset_rule = output.reason.rule
+            self._outcome.reset_rule = output.reason.kind.rule
         return super()._handle(output)
 
 

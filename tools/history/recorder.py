@@ -84,13 +84,13 @@ class HistoryEvents(PipelineEvents):
         block = self._block
         if block is None or block.header.hash != frames.block:
             return
-        malformed = {(blob.index, blob.hash) for blob in frames.malformed}
+        malformed = dict(frames.malformed)
         items, number = iter(frames.items), 0
         is_blob_data = self._config.schedule().l1(block.header.timestamp).blobs_as_data
         for transaction in batcher_transactions(block, frames.batcher):
             is_calldata = transaction.kind != BLOB or not is_blob_data
             for blob in (None,) if is_calldata else transaction.blobs:
-                if blob is not None and (blob.index, blob.hash) in malformed:
+                if blob is not None and blob in malformed:
                     number += 1
                     continue
                 for index, frame in enumerate(next(items).frames):
@@ -164,7 +164,7 @@ class HistoryEvents(PipelineEvents):
         row = {
             "index": self._next_index(Table.DROPS, origin),
             "effect": effect.value,
-            "rule": reason.rule,
+            "rule": reason.kind.rule,
             "reason": reason.name,
             "text": str(Dropped(effect, reason, origin)),
             "values": orjson.dumps({key: str(value) for key, value in reason.values.items()}).decode(),

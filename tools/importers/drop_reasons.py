@@ -1,4 +1,4 @@
-"""Writes docs/drop-reasons.md from the classes in stages/derivation/reasons.
+"""Writes docs/drop-reasons.md from the kinds in stages/derivation/reasons.
 
 python -m rollup_node.tools.importers.drop_reasons [--out FILE]
 """
@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollup_node.stages.derivation.reasons import batches, channels, l1
-from rollup_node.stages.derivation.reasons.reason import DECLARED, PHRASES, Reason
+from rollup_node.stages.derivation.reasons.reason import PHRASES, AnyKind, ReasonKind
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.importers.conformance_page import rule_links
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "drop-reasons.md"
 
-REASONS: tuple[type[Reason], ...] = tuple(
-    declared
-    for module in (l1, channels, batches)
-    for declared in DECLARED.values()
-    if declared.__module__ == module.__name__
+REASONS: tuple[AnyKind, ...] = tuple(
+    kind for module in (l1, channels, batches) for kind in vars(module).values() if isinstance(kind, ReasonKind)
 )
 """All reasons, in the order of the pipeline."""
 
@@ -83,11 +80,8 @@ def _reasons() -> Iterator[str]:
     yield "\n## Reasons\n\n| Reason | Rule | Subject | Text | Fields |\n|---|---|---|---|---|"
     for reason in REASONS:
         rule = f"[{reason.rule}]({links[reason.rule]})"
-        yield f"| `{reason.name}` | {rule} | {reason.subject} | {reason.text} | {_fields(reason)} |"
-
-
-def _fields(reason: type[Reason]) -> str:
-    return ", ".join(f"`{name}`" for name in reason.__struct_fields__) or "none"
+        fields = ", ".join(f"`{name}`" for name in reason.fields) or "none"
+        yield f"| `{reason.name}` | {rule} | {reason.subject} | {reason.text} | {fields} |"
 
 
 if __name__ == "__main__":

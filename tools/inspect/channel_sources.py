@@ -110,11 +110,11 @@ class BlockSources(PipelineEvents):
         block = self._block
         if block is None or block.header.hash != frames.block:
             return
-        malformed, items = {(blob.index, blob.hash) for blob in frames.malformed}, iter(frames.items)
+        malformed, items = dict(frames.malformed), iter(frames.items)
         blobs_as_data = self._schedule.l1(block.header.timestamp).blobs_as_data
         for transaction in batcher_transactions(block, frames.batcher):
             is_blobs = transaction.kind == BLOB and blobs_as_data
-            count = sum((blob.index, blob.hash) not in malformed for blob in transaction.blobs) if is_blobs else 1
+            count = sum(blob not in malformed for blob in transaction.blobs) if is_blobs else 1
             for _ in range(count):
                 self._channels.note(transaction.hash, (frame.channel for frame in next(items).frames))
 

@@ -133,7 +133,7 @@ class Decoder:
             position = _position_of(channel, open_channel)
             del open_channel
             reason = ChannelIncomplete(channel, count)
-            yield DecodeFailure(position._replace(decompressed=False), reason.rule, _with_rule(reason))
+            yield DecodeFailure(position._replace(decompressed=False), reason.kind.rule, _with_rule(reason))
             if body:
                 yield from self._channel(position, body)
 
@@ -199,7 +199,7 @@ class Decoder:
         open_channel.size += frame.size
         self._held += frame.size
         for number in open_channel.frames.add(frame):
-            reason = FrameSuperseded(number, frame.channel, end=frame.number)
+            reason = FrameSuperseded(number, frame.channel, frame.number)
             yield _failure(position, DropEffect.DROPPED, reason)
         if open_channel.frames.is_ready():
             self._remove(frame.channel)
@@ -231,7 +231,7 @@ class Decoder:
         offset = 0
         for item in read_items(reader, rules.max_rlp_bytes_per_channel):
             if isinstance(item, Reason):
-                if not isinstance(item, StreamExhausted) or not offset:
+                if item.kind is not StreamExhausted or not offset:
                     yield _failure(position._replace(offset=offset), DropEffect.ENDED, item)
                 return
             batch = lazy_batch(item, self._rules.span)
@@ -297,7 +297,7 @@ class Decoder:
             reason = transaction_rejection(self._schedule, block.transactions, block.timestamp)
             if reason is not None:
                 text = f"its block of time {block.timestamp} would be dropped: {_with_rule(reason)}"
-                yield DecodeFailure(position, reason.rule, text)
+                yield DecodeFailure(position, reason.kind.rule, text)
                 return
 
 
@@ -319,11 +319,11 @@ def _position_of(channel: bytes, open_channel: _OpenChannel) -> Position:
 
 
 def _failure(position: Position, effect: DropEffect, reason: Reason) -> DecodeFailure:
-    return DecodeFailure(position, reason.rule, str(Dropped(effect, reason, None)))
+    return DecodeFailure(position, reason.kind.rule, str(Dropped(effect, reason, None)))
 
 
 def _with_rule(reason: Reason) -> str:
-    return f"{reason} [{reason.rule}]"
+    return f"{reason} [{reason.kind.rule}]"
 
 
 def _offset_of(reason: Reason) -> int:

@@ -25,7 +25,8 @@ from rollup_node.stages.derivation.codec.span_batch import (
     span_of,
 )
 from rollup_node.stages.derivation.codec.span_transactions import SpanTransactionError, restore_transactions
-from rollup_node.stages.derivation.reasons.channels import ChannelEnd, SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.channels import SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.inspect.batch_summary import BatchSummary, hashes_digest
@@ -124,23 +125,23 @@ class LazySpanBatch:
 LazyBatch = LazySingularBatch | LazySpanBatch
 
 
-def lazy_batch(item: bytes, rules: SpanRules) -> LazyBatch | RejectedBatch | ChannelEnd:
+def lazy_batch(item: bytes, rules: SpanRules) -> LazyBatch | RejectedBatch | Reason:
     """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
     return decode_envelope(
         item, lambda data, at: LazySingularBatch(read_singular(data, at)), lambda data, at: _span(data, at, rules)
     )
 
 
-def lazy_raw_span(data: bytes, rules: SpanRules) -> LazySpanBatch | RejectedBatch | SpanBatchMalformed:
+def lazy_raw_span(data: bytes, rules: SpanRules) -> LazySpanBatch | RejectedBatch | Reason:
     """Return the span batch in `data`, which has no type byte; or why its channel would end with it."""
     try:
         span = _span(data, 0, rules)
     except SpanBatchError as error:
         return SpanBatchMalformed(error.offset, str(error))
-    return RejectedBatch(span) if isinstance(span, SpanTransactionInvalid) else span
+    return RejectedBatch(span) if isinstance(span, Reason) else span
 
 
-def _span(data: bytes, at: int, rules: SpanRules) -> LazySpanBatch | SpanTransactionInvalid:
+def _span(data: bytes, at: int, rules: SpanRules) -> LazySpanBatch | Reason:
     try:
         return LazySpanBatch(read_span(data, at), rules)
     except SpanTransactionError as error:

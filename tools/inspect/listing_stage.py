@@ -279,7 +279,7 @@ class ListingStage(Stage):
                     self._left_at = block.header.number
                     break
                 batches.append(output)
-            elif not isinstance(output.reason, SenderNotBatcher):
+            elif output.reason.kind is not SenderNotBatcher:
                 self._drops.append(output)
         self._opened = None
         return batches

@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.codec.packed import (
     memory_of,
     plain_or_none,
 )
-from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import RlpError, header
 from rollup_node.stages.protocol.types import U64_MASK, Hash
 
@@ -110,7 +110,7 @@ class SpanCursor:
 class RejectedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A span batch whose transactions cannot be restored: only the batch is dropped, its channel continues [BE6]."""
 
-    reason: SpanTransactionInvalid
+    reason: Reason
 
 
 DecodedBatch = SingularBatch | SpanBatch | RejectedBatch

@@ -110,7 +110,7 @@ class BufferedReader:
         return parts.getvalue()
 
 
-def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | reasons.ChannelEnd]:
+def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | Reason]:
     """Yield each byte string's content, then why it ends; `limit` counts heads as well [ST1 to ST6]."""
     left = limit
     while True:
@@ -130,16 +130,16 @@ def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | reasons.Cha
         left -= width
         content = reader.exact(size) if size <= left else None
         if content is None:
-            yield reasons.StreamLimitExceeded(offset, limit) if size > left else _cut_off(reader, offset)
+            yield reasons.StreamLimitExceeded(limit, offset) if size > left else _cut_off(reader, offset)
             return
         left -= size
         if size == 1 and content[0] < 0x80:
-            yield reasons.StreamLengthNotMinimal(offset=offset)
+            yield reasons.StreamLengthNotMinimal(offset)
             return
         yield content
 
 
-def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | reasons.ChannelEnd, int]:
+def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | Reason, int]:
     """Return the size that an item's header declares and the width of that number, or what is wrong with it."""
     if first >= 0xC0:
         return reasons.StreamItemIsList(offset), 0
@@ -147,7 +147,7 @@ def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) 
         return first - 0x80, 0
     width = first - 0xB7
     if width > left:
-        return reasons.StreamLimitExceeded(offset, limit), 0
+        return reasons.StreamLimitExceeded(limit, offset), 0
     if width == 1:
         single = reader.byte()
         digits = None if single is None else bytes((single,))
@@ -159,13 +159,13 @@ def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) 
     return (reasons.StreamLengthNotMinimal(offset) if size < 56 or digits[0] == 0 else size), width
 
 
-def _end_at(reader: StreamReader, left: int, offset: int) -> reasons.ChannelEnd:
+def _end_at(reader: StreamReader, left: int, offset: int) -> Reason:
     if left and reader.error not in (None, END):
         return reasons.StreamDamaged(offset, str(reader.error))
     return reasons.StreamExhausted()
 
 
-def _cut_off(reader: StreamReader, offset: int) -> reasons.ChannelEnd:
+def _cut_off(reader: StreamReader, offset: int) -> Reason:
     if reader.error not in (None, END):
         return reasons.StreamDamaged(offset, str(reader.error))
     return reasons.StreamTruncated(offset)
@@ -181,7 +181,7 @@ S = TypeVar("S")
 P = TypeVar("P")
 
 
-def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | reasons.ChannelEnd:
+def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | Reason:
     """Return a reader of the decompressed bytes, or why the channel is dropped [RD1 to RD6].
 
     `max_bytes` is the limit of RLP bytes that the reader will be used with; `brotli`: it is allowed."""
@@ -194,7 +194,7 @@ def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | reaso
     return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else reasons.BrotliNotAllowed()
 
 
-def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | reasons.ChannelEnd:
+def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | Reason:
     start = zlib_stream.deflate_start(body)
     if start is None:
         return reasons.ZlibHeaderInvalid(body[:6])
@@ -222,7 +222,7 @@ def _is_all(output: bytes, max_bytes: int) -> bool:
 
 def read_batches(
     body: bytes, max_bytes: int, brotli: bool, rules: SpanRules, first: int = 0
-) -> Iterator[DecodedBatch | reasons.ChannelEnd]:
+) -> Iterator[DecodedBatch | Reason]:
     """Yield the batches from number `first` on, one by one, then why there are no more."""
     reader = open_body(body, max_bytes, brotli)
     if isinstance(reader, Reason):
@@ -237,7 +237,7 @@ def read_batches(
             return
 
 
-def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | reasons.ChannelEnd:
+def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | Reason:
     """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
     return decode_envelope(item, decode_singular, lambda data, at: decode_span(data, at, rules))
 
@@ -245,8 +245,8 @@ def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | reasons.Channe
 def decode_envelope(
     item: bytes,
     singular: Callable[[bytes, int], S],
-    span: Callable[[bytes, int], P | reasons.SpanTransactionInvalid],
-) -> S | P | RejectedBatch | reasons.ChannelEnd:
+    span: Callable[[bytes, int], P | Reason],
+) -> S | P | RejectedBatch | Reason:
     """Return what the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4].
 
     A span batch whose transactions cannot be restored is rejected [BE6]."""
@@ -257,7 +257,7 @@ def decode_envelope(
             return singular(item, 1)
         if item[0] == SPAN:
             decoded = span(item, 1)
-            return RejectedBatch(decoded) if isinstance(decoded, reasons.SpanTransactionInvalid) else decoded
+            return RejectedBatch(decoded) if isinstance(decoded, Reason) else decoded
     except SingularBatchError as error:
         return reasons.SingularBatchMalformed(str(error))
     except SpanBatchError as error:

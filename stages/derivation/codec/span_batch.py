@@ -16,6 +16,7 @@ from rollup_node.stages.derivation.codec.span_transactions import (
     restore_transactions,
 )
 from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import U64_MASK
 
 MAX_ELEMENTS = 10_000_000
@@ -55,7 +56,7 @@ class RawSpan(NamedTuple):
     transactions: RawTransactions
 
 
-def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
+def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | Reason:
     """Return the batch at offset `at`, behind its type byte.
 
     A reason when its transactions cannot be restored, which drops this batch only. Bytes after it are ignored [BE6,

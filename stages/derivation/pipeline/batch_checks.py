@@ -392,12 +392,12 @@ class BatchChecks:
             assert block is not None
             count = len(block.transactions)
             if count != expected.users:
-                return drop(reasons.OverlapCountMismatch(number, count, expected.users))
+                return drop(reasons.OverlapCountMismatch(count, number, expected.users))
             if transactions_digest(block.transactions) != expected.digest:
                 return drop(reasons.OverlapTransactionsMismatch(number))
             epoch = expected.ref.l1_origin.number
             if block.epoch_number != epoch:
-                return drop(reasons.OverlapEpochMismatch(number, block.epoch_number, epoch))
+                return drop(reasons.OverlapEpochMismatch(block.epoch_number, number, epoch))
         return ACCEPTED
 
     def extract(self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef) -> SpanCursor | Reason:

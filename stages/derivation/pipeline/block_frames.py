@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames, prune_frames
-from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
@@ -26,12 +25,12 @@ class ItemFrames(NamedTuple):
 
 
 class BlockFrames(NamedTuple):
-    """An L1 block's parsed items in order, and its malformed blobs [O7]; for this block and batcher only."""
+    """An L1 block's parsed items in order, and its malformed blobs with why [O7]; for this block and batcher only."""
 
     block: Hash
     batcher: Address
     items: tuple[ItemFrames, ...]
-    malformed: tuple[BlobMalformed, ...] = ()
+    malformed: tuple[tuple[BlobRef, str], ...] = ()
 
 
 def batcher_transactions(block: L1Block, batcher: Address) -> list[InboxTransaction]:
@@ -75,7 +74,7 @@ def parse_block(
     With `alt_da` those are left unresolved that are empty or a commitment [AD3, AD4]."""
     parse = _parse_unless_commitment if alt_da else parse_item
     parsed: list[ItemFrames] = []
-    malformed: list[BlobMalformed] = []
+    malformed: list[tuple[BlobRef, str]] = []
     remaining = iter(contents)
     for item in items:
         if not isinstance(item, BlobRef):
@@ -83,7 +82,7 @@ def parse_block(
             continue
         content = next(remaining)
         if content.data is None:
-            malformed.append(BlobMalformed(item.index, item.hash, content.refused or "refused"))
+            malformed.append((item, content.refused or "refused"))
         else:
             parsed.append(parse(content.data, rules))
     return BlockFrames(block, batcher, tuple(parsed), tuple(malformed))

@@ -143,7 +143,7 @@ class ChannelBank:
             return
         self._size -= channel.size
         for number in channel.add(frame):
-            self._events.drop(DropEffect.DROPPED, reasons.FrameSuperseded(number, frame.channel, end=frame.number))
+            self._events.drop(DropEffect.DROPPED, reasons.FrameSuperseded(number, frame.channel, frame.number))
         self._size += channel.size
         self._events.frames_added += 1
         if channel.is_ready():
@@ -230,13 +230,13 @@ class ChannelAssembler:
 
     def _start(self, frame: Frame, origin: L1BlockRef) -> None:
         if self._staging is not None:
-            self._drop(DropEffect.DROPPED, reasons.StagingChannelReplaced(self._id, next=frame.channel))
+            self._drop(DropEffect.DROPPED, reasons.StagingChannelReplaced(self._id, frame.channel))
         self._id, self._staging = frame.channel, ChannelFrames(origin.number)
 
     def _rejection(self, frame: Frame, expected: int) -> Reason | None:
         """Why the frame is not the next of this channel [CA5]."""
         if frame.channel != self._id:
-            return reasons.FrameOfOtherChannel(frame.number, frame.channel, staging=self._id)
+            return reasons.FrameOfOtherChannel(frame.number, frame.channel, self._id)
         return reasons.FrameNotNext(frame.number, frame.channel, expected) if frame.number != expected else None
 
     def _drop(self, effect: DropEffect, reason: Reason) -> None:

@@ -54,7 +54,7 @@ class ChannelReader:
         self._span, self._events = span, events
         self._need: NeedDecoded | None = None
         self._batches: deque[DecodedBatch] = deque()
-        self._end: reasons.ChannelEnd | None = None
+        self._end: Reason | None = None
         self.channel: bytes | None = None
 
     def open(self, channel: ReadyChannel, rules: L1Rules) -> None:
@@ -99,7 +99,7 @@ class ChannelReader:
         return batch
 
     def _finish(self) -> None:
-        if self._end is not None and not isinstance(self._end, reasons.StreamExhausted):
+        if self._end is not None and self._end.kind is not reasons.StreamExhausted:
             self._events.drop(DropEffect.ENDED, self._end)
         self.close()
 

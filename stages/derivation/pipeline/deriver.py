@@ -146,7 +146,8 @@ class Deriver:
 
         After an expired challenge, the challenges of Alt-DA stay known: they say which commitment to skip [RS3]."""
         if self.alt_da is not None:
-            self.alt_da.clear(keep_challenges=isinstance(self._reset_reason, ChallengeExpired))
+            is_expired = self._reset_reason is not None and self._reset_reason.kind is ChallengeExpired
+            self.alt_da.clear(keep_challenges=is_expired)
         self._base = base, config
         self._pipeline = self._ready = self._emitted = self._lookahead = self._reset_reason = None
         self._needed_block = self._exhausted_on = None
@@ -182,7 +183,7 @@ class Deriver:
                 self._pipeline = _Pipeline(self, block, config, frames)
                 self._open_alt_da(block)
             else:
-                self._request_reset(ResetBaseMismatch(base.number, block.header.hash, expected=base.hash))
+                self._request_reset(ResetBaseMismatch(base.number, block.header.hash, base.hash))
             return True
         rejection = self._pipeline.traversal.rejection(block)
         if rejection is not None:

@@ -21,7 +21,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import (
     ReadyChannel,
 )
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedData, PipelineEvents
-from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.l1 import BlobMalformed, SenderNotBatcher
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
@@ -160,8 +160,8 @@ class DataSource:
         if (frames.block, frames.batcher) != (self._block, self._batcher):
             return False
         self._events.frames_parsed(frames)
-        for blob in frames.malformed:
-            self._events.drop(DropEffect.IGNORED, blob)
+        for blob, error in frames.malformed:
+            self._events.drop(DropEffect.IGNORED, BlobMalformed(blob.index, blob.hash, error))
         self._items.extend(frames.items)
         self._need, self._unparsed = None, []
         return True

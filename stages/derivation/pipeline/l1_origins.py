@@ -121,7 +121,7 @@ class L1Traversal:
         """Why the block is not the next one of the chain: its parent is another than the block being read [T3]."""
         if block.header.parent_hash == self.origin.hash:
             return None
-        return L1ParentMismatch(block.header.number, block.header.parent_hash, expected=self.origin.hash)
+        return L1ParentMismatch(block.header.number, block.header.parent_hash, self.origin.hash)
 
     def advance(self, block: L1Block) -> None:
         """Move to the next block and applies its config updates, before anything in it is read [T5]."""

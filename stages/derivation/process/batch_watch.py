@@ -20,8 +20,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesReady, BatchParent
 from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import selectable_bundles
 
 LEAST_BLOCKS = 10
@@ -30,6 +29,7 @@ WINDOW_PART = 10
 UNREADY_PART = 2
 """Without one for this part the node is not ready."""
 
+_OTHER_PARENT = (reasons.ParentHashMismatch, reasons.SpanParentMismatch)
 SHOWN = 3
 MAX_SENDERS = 16
 INTERVALS = 32
@@ -47,7 +47,7 @@ class BatchWatch:
         self._last: L1BlockRef | None = None
         self._intervals: deque[int] = deque(maxlen=INTERVALS)
         self._epoch = self._blocks = 0
-        self._senders: Counter[Address] = Counter()
+        self._senders: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
 
     @property
@@ -73,7 +73,7 @@ class BatchWatch:
             return
         self._blocks = block.number - self._since
         if self._blocks >= self._limit:
-            others = ", ".join(f"{to_hex(sender)} ({count})" for sender, count in self._senders.most_common(SHOWN))
+            others = ", ".join(f"{sender} ({count})" for sender, count in self._senders.most_common(SHOWN))
             dropped = ", ".join(f"{label} ({count})" for label, count in self._dropped.most_common(SHOWN))
             fields: dict[str, FieldValue] = {
                 "l1_block": block,
@@ -87,13 +87,13 @@ class BatchWatch:
     def dropped(self, dropped: Dropped) -> None:
         """Note that inbox data was not used; after a start, batches before the safe head are read again."""
         reason = dropped.reason
-        if isinstance(reason, reasons.TimestampPast | reasons.SpanPast):
+        if reason.kind in (reasons.TimestampPast, reasons.SpanPast):
             if dropped.origin is not None and self._since is not None:
                 self._since = max(self._since, dropped.origin.number)
-        elif not isinstance(reason, SenderNotBatcher):
+        elif reason.kind is not SenderNotBatcher:
             self._dropped[dropped.label] += 1
-        elif reason.sender in self._senders or len(self._senders) < MAX_SENDERS:
-            self._senders[reason.sender] += 1
+        elif (sender := str(reason.values["sender"])) in self._senders or len(self._senders) < MAX_SENDERS:
+            self._senders[sender] += 1
 
     def derived(self, epoch: BlockId, derived_from: L1BlockRef) -> bool:
         """Return a block with this L1 origin has become safe; whether it is one of a batch.
@@ -134,7 +134,7 @@ class UpgradeWatch:
 
     def dropped(self, dropped: Dropped, safe: L2BlockRef) -> None:
         """Something that came to the inbox was not used, on this safe head."""
-        if not self._bundles or not isinstance(dropped.reason, reasons.ParentHashMismatch | reasons.SpanParentMismatch):
+        if not self._bundles or dropped.reason.kind not in _OTHER_PARENT:
             return
         for bundle in self._bundles:
             if safe.timestamp >= bundle.time and not bundle.is_proven(safe.timestamp):

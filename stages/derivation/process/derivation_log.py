@@ -33,7 +33,7 @@ MAX_WARNINGS, WARNING_SECONDS = 30, 60.0
 
 _QUIET = (derivation.DropEffect.IGNORED, derivation.DropEffect.PAST, derivation.DropEffect.DISCARDED)
 """What happens to input every day, or follows from something else."""
-_EXPECTED = reasons.TimestampPast | reasons.SpanPast
+_EXPECTED = (reasons.TimestampPast, reasons.SpanPast)
 """Batches that are read again after every start; not worth a warning."""
 
 
@@ -62,7 +62,7 @@ class _Kind:
         dropped, reason = self.last, self.last.reason
         block = None if dropped.origin is None else dropped.origin.number
         return derivation.DropCount(
-            reason.rule, reason.name, dropped.effect, self.count, str(dropped)[:MAX_COUNT_TEXT], block
+            reason.kind.rule, reason.name, dropped.effect, self.count, str(dropped)[:MAX_COUNT_TEXT], block
         )
 
 
@@ -86,8 +86,8 @@ class DerivationLog:
         self._drops = derivation.Drops(0, ())
         self._counts: derivation.DropCounts | None = None
         self._counted = 0
-        self._kinds: dict[tuple[derivation.DropEffect, type[Reason]], _Kind] = {}
-        self._in_block: dict[tuple[derivation.DropEffect, type[Reason]], _Kind] = {}
+        self._kinds: dict[tuple[derivation.DropEffect, str], _Kind] = {}
+        self._in_block: dict[tuple[derivation.DropEffect, str], _Kind] = {}
 
     @property
     def drops(self) -> derivation.Drops:
@@ -115,7 +115,7 @@ class DerivationLog:
     def dropped(self, dropped: Dropped) -> None:
         """Count a drop, adds it to the buffer, and logs it if it is the first of its kind in the L1 block."""
         self.buffer.add(dropped)
-        key = dropped.effect, type(dropped.reason)
+        key = dropped.effect, dropped.reason.name
         kind = self._in_block.get(key)
         if kind is not None:
             kind.repeats += 1
@@ -136,8 +136,8 @@ class DerivationLog:
             self._meter.counter("derivation_drops_total", effect=effect, rule=dropped.label),
             self._meter.counter("derivation_drop_effects_total", effect=effect),
         )
-        is_warning = dropped.effect not in _QUIET and not isinstance(dropped.reason, _EXPECTED)
-        kind = self._kinds[dropped.effect, type(dropped.reason)] = _Kind(counters, is_warning, dropped)
+        is_warning = dropped.effect not in _QUIET and dropped.reason.kind not in _EXPECTED
+        kind = self._kinds[dropped.effect, dropped.reason.name] = _Kind(counters, is_warning, dropped)
         return kind
 
     def _log_repeats(self) -> None:
@@ -291,10 +291,10 @@ def drop_of(dropped: Dropped) -> derivation.Drop:
     """Return a drop as it is shown."""
     reason = dropped.reason
     return derivation.Drop(
-        rule=reason.rule,
+        rule=reason.kind.rule,
         text=str(dropped),
         origin=dropped.origin,
-        needs_parent_hash=isinstance(reason, reasons.ParentHashMismatch | reasons.SpanParentMismatch),
+        needs_parent_hash=reason.kind in (reasons.ParentHashMismatch, reasons.SpanParentMismatch),
         effect=dropped.effect,
         reason=reason.name,
         values=reason.values,

@@ -1,11 +1,9 @@
-"""The base class of reasons, and the drops that derivation outputs.
+"""Kinds of reasons, reasons of these kinds, and the drops that derivation outputs.
 
-Log line, metric label, `explain` and docs/drop-reasons.md are made from the classes that `reason` declares."""
+Log line, metric label, `explain` and docs/drop-reasons.md are made from the kinds."""
 
-import re
-from collections.abc import Callable
 from string import Formatter
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVarTuple
 
 import msgspec
 
@@ -15,10 +13,7 @@ from rollup_node.stages.protocol.types import L1BlockRef
 Subject = Literal[
     "batch", "blob", "challenge", "channel", "commitment", "config update", "frame", "frames", "pipeline", "transaction"
 ]
-Class = TypeVar("Class", bound="type[Reason]")
-
-DECLARED: "dict[str, type[Reason]]" = {}
-"""All reasons that were imported, by name."""
+Values = TypeVarTuple("Values")
 
 PHRASES = {
     DropEffect.IGNORED: "ignored",
@@ -33,40 +28,43 @@ PHRASES = {
 }
 
 
-class Reason(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all reasons.
+class Reason(msgspec.Struct, frozen=True, array_like=True):
+    """Why something happened: the `name` of its kind, and what the kind's text names, in this order."""
 
-    `rule` is the id of the rule in docs/rules, `subject` what it is about, `text` what happened with the fields'
-    names in braces, `name` the class name in snake case."""
+    name: str
+    arguments: tuple[Any, ...]
 
-    rule: ClassVar[str]
-    subject: ClassVar[Subject]
-    text: ClassVar[str]
-    name: ClassVar[str]
+    @property
+    def kind(self) -> "AnyKind":
+        return KINDS[self.name]
 
     @property
     def values(self) -> dict[str, int | str]:
-        """The fields, bytes among them as hex text with 0x."""
-        return {name: _portable(getattr(self, name)) for name in self.__struct_fields__}
+        """What the text names, bytes among it as hex text with 0x."""
+        return dict(zip(self.kind.fields, map(_portable, self.arguments), strict=True))
 
     def __str__(self) -> str:
-        return self.text.format_map(self.values)
+        return self.kind.text.format_map(self.values)
 
 
-def reason(rule: str, subject: Subject, text: str) -> Callable[[Class], Class]:
-    """Declare a reason. Raises ValueError when a name is taken or the text names a field that the class lacks."""
+class ReasonKind(Generic[*Values]):
+    """Makes the reasons of one kind.
 
-    def declare(declared: Class) -> Class:
-        places = {place for _, place, _, _ in Formatter().parse(text) if place is not None}
-        if not places <= set(declared.__struct_fields__):
-            raise ValueError(f"{declared.__name__} has no fields {places - set(declared.__struct_fields__)}")
-        declared.rule, declared.subject, declared.text = rule, subject, text
-        declared.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", declared.__name__).lower()
-        if DECLARED.setdefault(declared.name, declared) is not declared:
-            raise ValueError(f"two reasons have the name {declared.name}")
-        return declared
+    `name` is that of its constant in snake case, `rule` the id of the rule in docs/rules, `subject` what it is about,
+    `text` what happened, with the names of its `fields` in braces."""
 
-    return declare
+    def __init__(self, name: str, rule: str, subject: Subject, text: str) -> None:
+        self.name, self.rule, self.subject, self.text = name, rule, subject, text
+        self.fields = tuple(field for _, field, _, _ in Formatter().parse(text) if field is not None)
+        KINDS[name] = self
+
+    def __call__(self, *values: *Values) -> Reason:
+        return Reason(self.name, values)
+
+
+AnyKind: TypeAlias = ReasonKind[*tuple[Any, ...]]
+KINDS: dict[str, AnyKind] = {}
+"""All kinds that were imported, by name."""
 
 
 class Dropped(NamedTuple):
@@ -79,10 +77,10 @@ class Dropped(NamedTuple):
     @property
     def label(self) -> str:
         """The value of the metric label `rule`: rule id and reason."""
-        return f"{self.reason.rule} {self.reason.name}"
+        return f"{self.reason.kind.rule} {self.reason.name}"
 
     def __str__(self) -> str:
-        return f"{self.reason.subject} {PHRASES[self.effect]}: {self.reason} [{self.reason.rule}]"
+        return f"{self.reason.kind.subject} {PHRASES[self.effect]}: {self.reason} [{self.reason.kind.rule}]"
 
 
 def _portable(value: int | str | bytes) -> int | str:

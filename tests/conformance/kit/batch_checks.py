@@ -14,22 +14,22 @@ from rollup_node.stages.derivation.pipeline.batch_checks import (
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.reason import AnyKind
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1Blocks, rollup
 from tests.conformance.kit.planning import Planned, child, plan
 
-CheckResult = tuple[BatchValidity, type[Reason] | None]
+CheckResult = tuple[BatchValidity, AnyKind | None]
 ACCEPTED: CheckResult = (BatchValidity.ACCEPT, None)
 DEPOSIT = b"\x7e\xc0"
 
 
-def dropped(reason: type[Reason]) -> CheckResult:
+def dropped(reason: AnyKind) -> CheckResult:
     """Return the batch is invalid."""
     return BatchValidity.DROP, reason
 
 
-def undecided(reason: type[Reason]) -> CheckResult:
+def undecided(reason: AnyKind) -> CheckResult:
     """Return the batch is undecided: an L1 or L2 block needed for the check is missing."""
     return BatchValidity.UNDECIDED, reason
 
@@ -114,4 +114,4 @@ class BatchCheckHarness:
 
 
 def _result(verdict: BatchVerdict) -> CheckResult:
-    return verdict.validity, None if verdict.reason is None else type(verdict.reason)
+    return verdict.validity, None if verdict.reason is None else verdict.reason.kind

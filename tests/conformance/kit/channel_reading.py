@@ -6,7 +6,7 @@ from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded, PipelineEvents
-from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.derivation.reasons.reason import AnyKind, Dropped, Reason
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
@@ -31,9 +31,9 @@ class ReadResult(NamedTuple):
         ]
 
     @property
-    def drops(self) -> list[tuple[DropEffect, type[Reason]]]:
+    def drops(self) -> list[tuple[DropEffect, AnyKind]]:
         """Effect and reason of each drop."""
-        return [(item.effect, type(item.reason)) for item in self.dropped]
+        return [(item.effect, item.reason.kind) for item in self.dropped]
 
     @property
     def reason(self) -> Reason | None:
@@ -44,9 +44,9 @@ class ReadResult(NamedTuple):
         return dropped.reason
 
     @property
-    def reason_type(self) -> type[Reason] | None:
+    def reason_type(self) -> AnyKind | None:
         """As `reason`, without its values."""
-        return None if self.reason is None else type(self.reason)
+        return None if self.reason is None else self.reason.kind
 
 
 def read_batches(*batches: bytes, fork: str) -> ReadResult:

@@ -4,7 +4,7 @@ from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
-from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.derivation.reasons.reason import AnyKind, Dropped
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import InboxTransaction
 from tests.conformance.kit.chain import BATCHER, FIRST_L1, L1Blocks, rollup
@@ -24,9 +24,9 @@ class IngestionHarness:
         rules = self._schedule.l1(self.l1.last.header.timestamp)
         self.ingestion = FrameIngestion(rules, self._events, alt_da)
 
-    def take_reasons(self) -> list[type[Reason]]:
+    def take_reasons(self) -> list[AnyKind]:
         """Return the reasons of what was dropped since the last call."""
-        reasons, self.dropped = [type(entry.reason) for entry in self.dropped], []
+        reasons, self.dropped = [entry.reason.kind for entry in self.dropped], []
         return reasons
 
     def channels(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[ReadyChannel]:

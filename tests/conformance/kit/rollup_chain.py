@@ -11,7 +11,7 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.batch_attributes import is_predicted
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks, NeedReset
-from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.derivation.reasons.reason import AnyKind, Dropped, Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
@@ -105,15 +105,15 @@ class RollupChain:
         """Why the deriver needs a reset, if it does."""
         return self.last_output.reason if isinstance(self.last_output, NeedReset) else None
 
-    def take_reasons(self, *effects: DropEffect) -> list[type[Reason]]:
+    def take_reasons(self, *effects: DropEffect) -> list[AnyKind]:
         """Return the reasons of what was dropped since the last call, or only of drops with these effects."""
-        reasons = [type(item.reason) for item in self.dropped if not effects or item.effect in effects]
+        reasons = [item.reason.kind for item in self.dropped if not effects or item.effect in effects]
         self.dropped.clear()
         return reasons
 
-    def take_drops(self) -> list[tuple[DropEffect, type[Reason]]]:
+    def take_drops(self) -> list[tuple[DropEffect, AnyKind]]:
         """Effects and reasons of what was dropped since the last call."""
-        drops = [(item.effect, type(item.reason)) for item in self.dropped]
+        drops = [(item.effect, item.reason.kind) for item in self.dropped]
         self.dropped.clear()
         return drops
 

@@ -392,7 +392,7 @@ class DerivationMachine(RuleBasedStateMachine):
                 self.harness.mine(step)
             self.harness.rollup.run()
             assert self.harness.rollup.reset_reason is not None
-            assert type(self.harness.rollup.reset_reason) is L1ParentMismatch
+            assert self.harness.rollup.reset_reason.kind is L1ParentMismatch
         self.harness.reset(min(safe, len(self.harness.rollup.l2) - 1))
         self.tip = self.harness.rollup.safe
         self.harness.rollup.run()

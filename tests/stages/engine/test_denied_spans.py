@@ -103,7 +103,7 @@ def test_the_rest_of_a_span_is_not_applied_after_a_replacement(scene: Scene) -> 
         node.work()
         assert scene.chain_of(node) == blocks, verdict
         assert node.status.transition == verdict.get("transition", 0)
-    assert sum(isinstance(drop.reason, PayloadReplacedByDeposits) for drop in node.dropped) == 2
+    assert sum(drop.reason.kind is PayloadReplacedByDeposits for drop in node.dropped) == 2
     assert node.status.safe == scene.third[1] and node.engine.safe == scene.third[1].hash
 
 
@@ -140,8 +140,8 @@ def test_a_start_at_a_finalized_replacement_does_not_apply_the_old_span(scene: S
     node = DerivedNode(scene.chain, engine, overlap_check=overlap_check)
     scene.say(node, scene.verdicts[5])
     node.work()
-    assert isinstance(node.dropped[0].reason, SpanPast) and node.start is not None
-    reasons = {type(drop.reason) for drop in node.dropped}
+    assert node.dropped[0].reason.kind is SpanPast and node.start is not None
+    reasons = {drop.reason.kind for drop in node.dropped}
     if overlap_check:
         assert scene.chain_of(node) == scene.wanted and OverlapCountMismatch in reasons, reasons
     else:

@@ -84,4 +84,5 @@ def test_spans_whole_and_damaged(drawn: st.DataObject) -> None:
 
 
 def test_a_malformed_raw_span() -> None:
-    assert isinstance(lazy_raw_span(b"\x80", RULES), SpanBatchMalformed)
+    end = lazy_raw_span(b"\x80", RULES)
+    assert isinstance(end, Reason) and end.kind is SpanBatchMalformed

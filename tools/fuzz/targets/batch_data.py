@@ -52,11 +52,11 @@ def frames(data: bytes) -> object:
     result = parse_frames(data)
     if isinstance(result, Reason):
         assert str(result)
-        return type(result).__name__
+        return result.name
     assert batcher_data([Frame(item.channel, item.number, item.data, item.is_last) for item in result]) == data
     kept, reasons = prune_frames(result)
     assert len(kept) + len(reasons) == len(result)
-    return sorted({type(reason).__name__ for reason in reasons})
+    return sorted({reason.name for reason in reasons})
 
 
 def channel(data: bytes) -> object:
@@ -66,7 +66,7 @@ def channel(data: bytes) -> object:
         outcomes = list(read_batches(data, limit, brotli, RULES))
         assert isinstance(outcomes[-1], Reason) and str(outcomes[-1])
         assert not any(isinstance(outcome, Reason) for outcome in outcomes[:-1])
-        ends.append(type(outcomes[-1]).__name__)
+        ends.append(outcomes[-1].name)
     return ends
 
 
@@ -93,7 +93,7 @@ def span(data: bytes) -> object:
         walked = [block.transactions for block in result.blocks()]
         assert sum(map(len, walked)) == len(result.transactions)
         assert tuple(result.transactions) == tuple(raw for block in walked for raw in block)
-    return type(result).__name__
+    return type(result).__name__ if isinstance(result, SpanBatch) else result.name
 
 
 def rlp_item(data: bytes) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedL1Block
 from rollup_node.stages.derivation.reasons import l1 as reasons
+from rollup_node.stages.derivation.reasons.reason import AnyKind
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import (
     CHALLENGE_TOPIC,
@@ -34,7 +35,7 @@ def output(chain: RollupChain) -> Output | None:
     return chain.last_output
 
 
-def effects(chain: RollupChain) -> list[type]:
+def effects(chain: RollupChain) -> list[AnyKind]:
     return chain.take_reasons(DropEffect.DROPPED, DropEffect.RESET)
 
 

@@ -180,7 +180,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
                 recorded.safe, recorded.config = block.ref, recording.config_of(block.ref.number)
         else:
             assert isinstance(output, Dropped)
-            assert output.reason.rule in ("BS2", "PX5")
+            assert output.reason.kind.rule in ("BS2", "PX5")
     assert [output.concluding for output in derived] == [False] * (len(derived) - 1) + [True]
     assert recorded.requested == ([] if first == FIRST_L2 else [outputs.NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
     last = recording.spans[-1]

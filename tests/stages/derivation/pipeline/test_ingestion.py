@@ -68,7 +68,7 @@ def test_blobs_are_needed_until_they_are_there(block: L1Block) -> None:
     assert source.add_blobs(block.header.hash, CONTENTS)
     assert not source.add_blobs(block.header.hash, CONTENTS)
     assert _read(source) == ["A0!", "B0!"]
-    assert [type(drop.reason) for drop in events.drops] == [SenderNotBatcher, BlobMalformed]
+    assert [drop.reason.kind for drop in events.drops] == [SenderNotBatcher, BlobMalformed]
 
 
 @pytest.mark.parametrize("with_block", [True, False])
@@ -80,7 +80,7 @@ def test_frames_that_were_parsed_ahead_replace_the_blobs(block: L1Block, with_bl
     assert source.is_waiting_for(block.header.hash) is not with_block
     assert source.add_frames(_frames(block)) is not with_block
     assert _read(source) == ["A0!", "B0!"]
-    assert [type(drop.reason) for drop in events.drops] == [SenderNotBatcher, BlobMalformed]
+    assert [drop.reason.kind for drop in events.drops] == [SenderNotBatcher, BlobMalformed]
 
 
 def test_frames_of_another_block_or_batcher_are_refused(block: L1Block) -> None:

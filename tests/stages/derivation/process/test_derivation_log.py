@@ -76,15 +76,15 @@ def test_added_frames_are_counted(logged: Logged) -> None:
 
 
 def test_every_reason_can_be_logged(logged: Logged) -> None:
-    for declared in REASONS:
-        reason = example(declared)
+    for kind in REASONS:
+        reason = example(kind)
         logged.lines.lines.clear()
         for effect in DropEffect:
             logged.log.dropped(Dropped(effect, reason, None))
         for _, line, fields in logged.lines.lines:
             assert str(reason) in line and fields["code"] == "INPUT-DROPPED"
-            assert set(declared.__struct_fields__).isdisjoint({"code", "at"}), "they would be hidden in the log"
-            assert {item: fields[item] for item in declared.__struct_fields__} == reason.values
+            assert set(kind.fields).isdisjoint({"code", "at"}), "they would be hidden in the log"
+            assert {item: fields[item] for item in kind.fields} == reason.values
 
 
 def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:

@@ -49,6 +49,7 @@ from rollup_node.stages.messages.engine import (
     StartRequest,
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block, L1BlockRef
 from rollup_node.stages.rpc.status.progress import longest_wait
@@ -331,7 +332,7 @@ async def test_an_inbox_that_another_batcher_uses_is_a_problem(
     monkeypatch.setattr(harness, "_start", lambda: msgspec.structs.replace(start, base_config=stranger))
     async with harness.running():
         await harness.until_state(Health, lambda health: "NO-BATCHES: no batch" in "".join(map(str, health.problems)))
-    assert set(harness.stage._batches._senders) == {genesis.batcher}
+    assert set(harness.stage._batches._senders) == {to_hex(genesis.batcher)}
 
 
 async def test_derivation_waits_for_the_reader_of_its_drops(
