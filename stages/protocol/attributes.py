@@ -7,14 +7,22 @@ import msgspec
 
 from rollup_node.stages.protocol import system_config
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.deposits import DepositFailure, is_deposit, user_deposits
+from rollup_node.stages.protocol.deposits import is_deposit, user_deposits
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.types import (
+    SEQUENCER_FEE_VAULT,
+    U64_MASK,
+    ZERO_HASH,
+    L1Header,
+    L2BlockRef,
+    Log,
+    MalformedLog,
+)
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrade_transactions
 
 
@@ -25,7 +33,7 @@ class OriginMismatchError(ResetError):
 class UndecodableDepositsError(CriticalError):
     """Some of the portal's logs do not decode [DEP15]."""
 
-    def __init__(self, failures: tuple[DepositFailure, ...]) -> None:
+    def __init__(self, failures: tuple[MalformedLog, ...]) -> None:
         described = "; ".join(f"log {failure.log_index}: {failure.text[:200]}" for failure in failures[:3])
         super().__init__(f"failed to derive some deposits: {described}")
         self.failures = failures

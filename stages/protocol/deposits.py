@@ -7,7 +7,15 @@ import msgspec
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
-from rollup_node.stages.protocol.types import OPTIMISTIC_BLOCK_DEPOSITOR, ZERO_ADDRESS, ZERO_HASH, Address, Hash, Log
+from rollup_node.stages.protocol.types import (
+    OPTIMISTIC_BLOCK_DEPOSITOR,
+    ZERO_ADDRESS,
+    ZERO_HASH,
+    Address,
+    Hash,
+    Log,
+    MalformedLog,
+)
 
 DEPOSIT_TYPE = 0x7E
 DEPOSIT_PREFIX = b"\x7e"
@@ -105,39 +113,32 @@ def is_deposit(raw: bytes) -> bool:
     return raw[:1] == DEPOSIT_PREFIX
 
 
-class DepositFailure(msgspec.Struct, frozen=True):
-    """A portal log that does not decode: op-node's text of the first check that it fails [DEP16 to DEP23]."""
-
-    log_index: int
-    text: str
-
-
-def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes, ...], tuple[DepositFailure, ...]]:
+def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes, ...], tuple[MalformedLog, ...]]:
     """Return the encoded deposits of a block's portal logs, and the logs that do not decode [DEP12, DEP15]."""
     encoded: list[bytes] = []
-    failures: list[DepositFailure] = []
+    failures: list[MalformedLog] = []
     for log in logs:
         result = deposit_from_log(log, l1_block_hash)
-        if isinstance(result, DepositFailure):
+        if isinstance(result, MalformedLog):
             failures.append(result)
         else:
             encoded.append(encode_deposit(result))
     return tuple(encoded), tuple(failures)
 
 
-def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | DepositFailure:
-    """Return the deposit of a portal log [DEP25 to DEP29], or the first check that it fails."""
+def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | MalformedLog:
+    """Return the deposit of a portal log [DEP25 to DEP29], or the first check that it fails [DEP16 to DEP23]."""
     data, topics = log.data, log.topics
     failed = _frame_failure(topics, data)
     if failed is not None:
-        return DepositFailure(log.index, failed)
+        return MalformedLog(log.index, failed)
     size = int.from_bytes(data[32:64], "big")
     opaque = data[64 : 64 + size]
     if topics[3] != ZERO_HASH:
-        return DepositFailure(log.index, f"invalid deposit version, got 0x{topics[3].hex()}")
+        return MalformedLog(log.index, f"invalid deposit version, got 0x{topics[3].hex()}")
     if size < _MIN_OPAQUE_DATA:
         text = f"failed to decode deposit (version 0): unexpected opaqueData length: {size}"
-        return DepositFailure(log.index, text)
+        return MalformedLog(log.index, text)
     return DepositTransaction(
         source_hash=user_source_hash(l1_block_hash, log.index),
         # The upper bytes of both topics are not checked [DEP25], the mint keeps its 256 bits [A7].

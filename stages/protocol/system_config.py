@@ -7,7 +7,7 @@ import msgspec
 from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules, L2Rules
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
-from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash, Log
+from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash, Log, MalformedLog
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas_to_subtract
 
 
@@ -77,13 +77,6 @@ class BlockConfigError(ValueError):
     """A block from which no system config can be read [SYS28, SYS29, SYS32, SYS33]."""
 
 
-class SkippedUpdate(msgspec.Struct, frozen=True):
-    """A malformed config update, which was not applied, and why [SYS9]."""
-
-    log_index: int
-    text: str
-
-
 class _SkipUpdateError(ValueError):
     """The update is malformed."""
 
@@ -111,14 +104,14 @@ def _is_strict_scalar(scalar: Hash) -> bool:
 
 def apply_updates(
     config: SystemConfig, logs: Iterable[Log], rules: L1Rules
-) -> tuple[SystemConfig, tuple[SkippedUpdate, ...]]:
+) -> tuple[SystemConfig, tuple[MalformedLog, ...]]:
     """Return the config after an L1 block's updates, by the `rules` of its time, and those malformed [SYS9]."""
-    skipped: list[SkippedUpdate] = []
+    skipped: list[MalformedLog] = []
     for log in logs:
         try:
             config = _apply_update(config, log, rules)
         except _SkipUpdateError as error:
-            skipped.append(SkippedUpdate(log.index, str(error)))
+            skipped.append(MalformedLog(log.index, str(error)))
     return config, tuple(skipped)
 
 

@@ -102,6 +102,13 @@ class BlobRef(msgspec.Struct, frozen=True, array_like=True):
     hash: Hash
 
 
+class MalformedLog(msgspec.Struct, frozen=True):
+    """A log of L1 that is skipped: its number in the block, and the text of the first check that it fails."""
+
+    log_index: int
+    text: str
+
+
 class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
     """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3].
 

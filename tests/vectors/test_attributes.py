@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.rlp import encode
 from rollup_node.stages.protocol.system_config import ExtraDataError, decode_extra_data
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log, MalformedLog
 from rollup_node.stages.protocol.upgrade_bundle import parse_bundle
 from rollup_node.stages.protocol.upgrade_transactions import (
     FUND,
@@ -130,7 +130,7 @@ def deposit_log(value: Any, want: Any) -> None:
     log = Log(OP_SEPOLIA.deposit_contract, tuple(map(raw, value["topics"])), raw(value["data"]), value["index"])
     result = deposits.deposit_from_log(log, raw(value["block_hash"]))
     if "check" in want:
-        assert isinstance(result, deposits.DepositFailure)
+        assert isinstance(result, MalformedLog)
         assert DEPOSIT_CHECKS[want["check"]] in result.text and result.log_index == value["index"]
         return
     assert isinstance(result, deposits.DepositTransaction)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollup_node.stages.derivation.reasons import batches, channels, l1
-from rollup_node.stages.derivation.reasons.reason import PHRASES, AnyKind, ReasonKind
+from rollup_node.stages.derivation.reasons.reason import KINDS, PHRASES, AnyKind
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.importers.conformance_page import rule_links
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "drop-reasons.md"
 
 REASONS: tuple[AnyKind, ...] = tuple(
-    kind for module in (l1, channels, batches) for kind in vars(module).values() if isinstance(kind, ReasonKind)
+    kind for module in (l1, channels, batches) for kind in KINDS.values() if kind in vars(module).values()
 )
 """All reasons, in the order of the pipeline."""
 

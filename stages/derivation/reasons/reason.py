@@ -2,6 +2,8 @@
 
 Log line, metric label, `explain` and docs/drop-reasons.md are made from the kinds."""
 
+import re
+from collections.abc import Mapping
 from string import Formatter
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVarTuple
 
@@ -50,13 +52,14 @@ class Reason(msgspec.Struct, frozen=True, array_like=True):
 class ReasonKind(Generic[*Values]):
     """Makes the reasons of one kind.
 
-    `name` is that of its constant in snake case, `rule` the id of the rule in docs/rules, `subject` what it is about,
-    `text` what happened, with the names of its `fields` in braces."""
+    `rule` is the id of the rule in docs/rules, `subject` what it is about, `text` what happened, with the names of its
+    `fields` in braces; `declare` gives it the `name` of its constant, in snake case."""
 
-    def __init__(self, name: str, rule: str, subject: Subject, text: str) -> None:
-        self.name, self.rule, self.subject, self.text = name, rule, subject, text
+    name: str
+
+    def __init__(self, rule: str, subject: Subject, text: str) -> None:
+        self.rule, self.subject, self.text = rule, subject, text
         self.fields = tuple(field for _, field, _, _ in Formatter().parse(text) if field is not None)
-        KINDS[name] = self
 
     def __call__(self, *values: *Values) -> Reason:
         return Reason(self.name, values)
@@ -65,6 +68,14 @@ class ReasonKind(Generic[*Values]):
 AnyKind: TypeAlias = ReasonKind[*tuple[Any, ...]]
 KINDS: dict[str, AnyKind] = {}
 """All kinds that were imported, by name."""
+
+
+def declare(constants: Mapping[str, object]) -> None:
+    """Name the kinds among the constants of a module, and add them to KINDS."""
+    for constant, kind in constants.items():
+        if isinstance(kind, ReasonKind):
+            kind.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", constant).lower()
+            KINDS[kind.name] = kind
 
 
 class Dropped(NamedTuple):

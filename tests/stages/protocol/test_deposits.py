@@ -8,10 +8,9 @@ from rollup_node.stages.protocol import deposits, rlp
 from rollup_node.stages.protocol.deposits import (
     DEPOSIT_TOPIC,
     DepositError,
-    DepositFailure,
     DepositTransaction,
 )
-from rollup_node.stages.protocol.types import ZERO_HASH, Log
+from rollup_node.stages.protocol.types import ZERO_HASH, Log, MalformedLog
 
 PORTAL = b"\x77" * 20
 U256 = st.integers(0, 2**256 - 1)
@@ -45,7 +44,7 @@ def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
     with pytest.raises(DepositError):
         deposits.decode_deposit(b"\x7e" + data)
     log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data, 0)
-    assert isinstance(deposits.deposit_from_log(log, ZERO_HASH), DepositFailure | DepositTransaction)
+    assert isinstance(deposits.deposit_from_log(log, ZERO_HASH), MalformedLog | DepositTransaction)
 
 
 FIELDS = [b"\x01" * 32, b"\x02" * 20, b"\x03" * 20, b"", b"", b"\x52\x08", b"", b"data"]
@@ -96,4 +95,4 @@ def test_checks_come_in_order() -> None:
         ((*topics[2][:3], ZERO_HASH), opaque_data(32), "opaqueData length"),
     ):
         result = deposits.deposit_from_log(Log(PORTAL, known, data, 0), ZERO_HASH)
-        assert isinstance(result, DepositFailure) and text in result.text
+        assert isinstance(result, MalformedLog) and text in result.text

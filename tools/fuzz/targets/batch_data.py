@@ -20,7 +20,6 @@ from rollup_node.stages.protocol.commitments import (
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.deposits import (
     DepositError,
-    DepositFailure,
     decode_deposit,
     deposit_from_log,
     encode_deposit,
@@ -32,7 +31,7 @@ from rollup_node.stages.protocol.l1_info import L1InfoError, encode_l1_info, par
 from rollup_node.stages.protocol.receipts import decode_receipt, logs_of_receipts, receipt_from_json
 from rollup_node.stages.protocol.system_config import apply_updates
 from rollup_node.stages.protocol.transactions import TransactionError, decode_transaction, encode_transaction
-from rollup_node.stages.protocol.types import Log
+from rollup_node.stages.protocol.types import Log, MalformedLog
 from rollup_node.tools.batcher.channels import Frame, batcher_data, encode_blob
 from rollup_node.tools.fuzz.targets import seeds
 from rollup_node.tools.fuzz.targets.chain_seeds import l1_seed, payload
@@ -165,7 +164,7 @@ def l1_info(data: bytes) -> None:
 def deposit_log(data: bytes) -> object:
     """Return a deposit log: what is parsed survives encoding as a deposit."""
     result = deposit_from_log(_log(data, 4), bytes(32))
-    if isinstance(result, DepositFailure):
+    if isinstance(result, MalformedLog):
         assert result.text
         return "refused"
     assert decode_deposit(encode_deposit(result)) == result
