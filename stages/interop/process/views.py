@@ -46,8 +46,10 @@ class ChainView:
     A block and its L1 block are of one state of the chain: the safe head database is asked first, and its safe head has
     to be the engine's after the block was read. They may be of an earlier state, as L1 tells."""
 
-    def __init__(self, engine: ChainEngine, bus: Bus | GroupView, on_change: Callable[[], None]) -> None:
-        self.rollup, self._on_change = engine.rollup, on_change
+    def __init__(
+        self, engine: ChainEngine, genesis: BlockId, bus: Bus | GroupView, on_change: Callable[[], None]
+    ) -> None:
+        self._genesis, self._on_change = genesis, on_change
         self.status: EngineStatus | None = None
         self.error = ""
         self.reader = EngineReader(engine)
@@ -99,7 +101,7 @@ class ChainView:
 
     async def observe(self, number: int) -> ChainBlock | WaitReason:
         """Return the local safe block of a number with its L1 block [VR3]."""
-        self.error, genesis = "", self.rollup.genesis.l2
+        self.error, genesis = "", self._genesis
         if self.local_safe is None or not genesis.number <= number <= self.local_safe.number:
             return WaitReason.NOT_READY
         try:
