@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process import engine_reader
 from rollup_node.stages.interop.process.engine_reader import IN_FLIGHT, MAX_BLOCKS, EngineReader, LogBackfill
-from rollup_node.stages.interop.rounds import NONE, AddLogs, LogRange
+from rollup_node.stages.interop.rounds import NONE, AddLogs, ChainBlock, LogRange
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.support.interop.running_stage import Node, verify_all
@@ -109,7 +108,7 @@ class Reader:
     def __init__(self, changed: int = 10**9, fails: int = 10**9) -> None:
         self._changed, self._fails, self._open, self.most = changed, fails, 0, 0
 
-    async def blocks(self, first: int, last: int) -> Sequence[BlockContent]:
+    async def blocks(self, first: int, last: int) -> Sequence[ChainBlock]:
         assert last - first < MAX_BLOCKS
         self._open += 1
         self.most = max(self.most, self._open)
