@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.plan import NodeConfigs, NodePlan
-from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
+from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
 from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 
@@ -65,12 +65,11 @@ def plan_interop(plans: Sequence[NodePlan], own: Values, data_dir: Path) -> Inte
 
 def interop_config(plan: InteropPlan, chains: Mapping[str, NodeConfigs]) -> InteropProcessConfig:
     """Return the configuration of the interop process."""
-    engines = {
-        int(group): ChainEngine(chain.engine.rollup, chain.engine.url, chain.engine.jwt_secret, chain.engine.timeout)
-        for group, chain in chains.items()
-        if int(group) in plan.members
-    }
-    return InteropProcessConfig(engines, plan.activation, str(plan.store_path), plan.expiry_window, plan.backfill_depth)
+    members = {int(group): chain.engine for group, chain in chains.items() if int(group) in plan.members}
+    rollups = {chain_id: engine.rollup for chain_id, engine in members.items()}
+    engines = {id_: ChainEngine(engine.url, engine.jwt_secret, engine.timeout) for id_, engine in members.items()}
+    verified = InteropConfig(rollups, plan.activation, plan.expiry_window)
+    return InteropProcessConfig(verified, engines, str(plan.store_path), plan.backfill_depth)
 
 
 def _members(plan: NodePlan) -> tuple[int, ...]:

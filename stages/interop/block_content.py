@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.stages.interop.rounds import ChainBlock
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex
-from rollup_node.stages.protocol.interop_messages import BlockLogs, block_logs
+from rollup_node.stages.protocol.interop_messages import block_logs
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import LogJson, ReceiptError, parse_receipt, receipt_from_json
-from rollup_node.stages.protocol.types import BlockRef, Hash
+from rollup_node.stages.protocol.types import BlockRef
 
 _NO_LOGS = bytes(256)
 
@@ -31,14 +32,6 @@ class VerifiedHeader(msgspec.Struct, frozen=True):
         return self.header.logs_bloom != _NO_LOGS
 
 
-class BlockContent(msgspec.Struct, frozen=True):
-    """The logs of a block, its state root, and the storage root of L2ToL1MessagePasser [VR8]."""
-
-    logs: BlockLogs
-    state_root: Hash
-    storage_root: Hash
-
-
 def verified_header(answer: Any, number: int) -> VerifiedHeader:
     """Return the header in a HeaderJson of the block `number`. Raises ContentError."""
     try:
@@ -53,8 +46,8 @@ def verified_header(answer: Any, number: int) -> VerifiedHeader:
     return VerifiedHeader(header, BlockRef(block_hash, number, header.parent_hash, header.timestamp))
 
 
-def block_content(verified: VerifiedHeader, receipts: Sequence[msgspec.Raw]) -> BlockContent:
-    """Return the content of a block with these receipts, each a JSON text; none for a block without logs.
+def block_content(verified: VerifiedHeader, receipts: Sequence[msgspec.Raw]) -> ChainBlock:
+    """Return a block with these receipts, each a JSON text; none for a block without logs [VR8].
 
     One receipt after the other is decoded, so that memory holds the objects of one. Raises ContentError."""
     header, encoded = verified.header, list[bytes]()
@@ -73,4 +66,4 @@ def block_content(verified: VerifiedHeader, receipts: Sequence[msgspec.Raw]) -> 
         raise ContentError(f"the receipts of block {header.number} do not match its receipts root")
     if header.withdrawals_root is None:
         raise ContentError(f"block {header.number} is from before Isthmus: interop cannot begin there")
-    return BlockContent(result, header.state_root, header.withdrawals_root)
+    return ChainBlock(result, header.state_root, header.withdrawals_root)

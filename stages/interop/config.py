@@ -29,27 +29,19 @@ class InteropConfig(msgspec.Struct, frozen=True):
 
 
 class ChainEngine(msgspec.Struct, frozen=True):
-    """A chain and its execution engine, of which blocks and receipts are read; `timeout` of a call in seconds."""
+    """The execution engine of a chain, of which blocks and receipts are read; `timeout` of a call in seconds."""
 
-    rollup: RollupConfig
     url: str
     jwt_secret: bytes
     timeout: float
 
 
 class InteropProcessConfig(msgspec.Struct, frozen=True):
-    """The chains by id, what verifies them, and the file of the interop database.
+    """What is verified, the engines of the chains, and the file of the interop database.
 
     `backfill_depth` are the seconds before the first round whose logs are read [VR10]."""
 
-    chains: dict[int, ChainEngine]
-    activation: int
+    dependency_set: InteropConfig
+    engines: dict[int, ChainEngine]
     store_path: str
-    expiry_window: int = MESSAGE_EXPIRY_WINDOW
     backfill_depth: int = MESSAGE_EXPIRY_WINDOW
-
-    @property
-    def dependency_set(self) -> InteropConfig:
-        """The chains as the rounds need them."""
-        rollups = {chain_id: chain.rollup for chain_id, chain in self.chains.items()}
-        return InteropConfig(rollups, self.activation, self.expiry_window)

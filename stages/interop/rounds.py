@@ -34,12 +34,13 @@ class WaitReason(Enum):
 class ChainBlock(msgspec.Struct, frozen=True):
     """A chain's local safe block at the time of a round, and the first L1 block with which it became safe [VR3].
 
-    The roots are those of its header; `storage_root` is L2ToL1MessagePasser's [VR8]."""
+    The roots are those of its header; `storage_root` is L2ToL1MessagePasser's [VR8]. The L1 block is that of a genesis
+    block as long as it was not asked for."""
 
     logs: BlockLogs
-    l1: BlockId
     state_root: Hash
     storage_root: Hash
+    l1: BlockId = NO_L1_BLOCK
 
 
 class L1View(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, Commitment
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import ChallengeLog
 from tests.conformance.kit.alt_da import ALT_DA, RESOLVE, WINDOW, challenge_log, with_challenges
-from tests.conformance.kit.cases import are_tests, case, table
+from tests.conformance.kit.cases import CoveredCases, case, table
 from tests.conformance.kit.chain import FIRST_L1, L1Blocks, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
@@ -128,14 +128,12 @@ def unavailable_after_the_challenge_window() -> None:
         resolution.resolver.next()
 
 
-@table(
+covered = CoveredCases(
     altda_new_expired=(
         "stages/derivation/pipeline/test_alt_da.py"
-        "::test_a_challenge_that_expires_after_derivation_has_died_is_seen_by_its_next_life"
+        "::test_a_challenge_that_expires_after_derivation_has_died_is_seen_by_its_next_life",
     )
 )
-def covered(name: str) -> None:
-    are_tests(name)
 
 
 @case("altda_keccak_130673")

@@ -1,12 +1,11 @@
 """Differences of specs, op-node and kona before attributes; the node follows op-node [D1 to D30]."""
 
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness
-from tests.conformance.kit.cases import are_tests, case, table
+from tests.conformance.kit.cases import CoveredCases, case
 from tests.conformance.kit.chain import FIRST_L1, forks_until
 from tests.conformance.kit.planning import plan, span
 
-
-@table(
+covered = CoveredCases(
     differs_d01=("blob_fe0_bit6",),
     differs_d02=("frame_last_2",),
     differs_d03=("fq_restart_same_id",),
@@ -37,8 +36,6 @@ from tests.conformance.kit.planning import plan, span
     differs_d29=("spantx_postexec_empty", "spantx_postexec_parity", "spantx_postexec_nonce", "spantx_postexec_gas"),
     differs_d30=("spantx_value_33_bytes",),
 )
-def covered(*names: str) -> None:
-    are_tests(*names)
 
 
 @case("differs_d20")

@@ -1,5 +1,4 @@
-"""Derivation faults that other nodes had (F21 to F39): a test of each where other tests do not cover it, otherwise the
-list of those that do."""
+"""Derivation faults that other nodes had (F21 to F39): a test of each where other tests do not cover it."""
 
 import pytest
 
@@ -12,7 +11,7 @@ from rollup_node.stages.protocol.attributes import UndecodableDepositsError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.types import Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from tests.conformance.kit.cases import are_tests, case, table
+from tests.conformance.kit.cases import CoveredCases, case
 from tests.conformance.kit.chain import (
     FIRST_L1,
     GENESIS,
@@ -34,7 +33,7 @@ LEGACY, DYNAMIC = Tx(), Tx(2, (b"\x05", b"\x01", b"\x09", b"\xda\x7a", []))
 ERAS = ("delta", "holocene")
 
 
-@table(
+covered = CoveredCases(
     fault_f21=("rlp_type_2",),
     fault_f23=(
         *("span_data_type_00", "span_data_type_03", "span_data_type_7e", "check1_tx_deposit", "check1_tx_type3"),
@@ -70,8 +69,6 @@ ERAS = ("delta", "holocene")
         "stages/protocol/test_attributes.py::test_the_pectra_correction_reaches_the_l1_attributes",
     ),
 )
-def covered(*names: str) -> None:
-    are_tests(*names)
 
 
 # --- bytes of batches ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from rollup_node.stages.derivation.pipeline.batch_stages import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons import channels as channel_reasons
-from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
 from rollup_node.stages.protocol.deposits import is_deposit
@@ -31,6 +31,7 @@ from tests.conformance.kit.planning import (
 )
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.conformance.kit.span_fields import post_exec, span_fields
+from tests.support.engine.attributes_jobs import asked, step_through
 
 FORKS = forks_until("holocene")
 
@@ -257,13 +258,9 @@ def find_invalid(chain: RollupChain, times: int) -> AttributesResult | None:
     handler = handler_with(chain.config, output)
     outcome = None
     for _ in range(times):
-        call = handler.next()
-        assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-        outcome = handler.answer(call, ForkchoiceAnswer("INVALID"))
-    call = handler.next()
-    if call is not None:
-        assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-        assert all(map(is_deposit, call.attributes.transactions))
+        outcome = step_through(handler, ForkchoiceAnswer("INVALID"))
+    if handler.next() is not None:
+        assert all(map(is_deposit, asked(handler).transactions))
     return outcome
 
 

@@ -86,7 +86,7 @@ def serve(pipe: Connection, blocks: int, logs: int, size: int) -> None:
 async def _seconds(url: str, blocks: int, folder: str) -> tuple[float, float]:
     """Return the wall and the CPU seconds of reading all blocks of both chains."""
     rollup = synthetic_chain.config()
-    engine = ChainEngine(rollup, url, SECRET, 10.0)
+    engine = ChainEngine(url, SECRET, 10.0)
     readers = {chain_id: EngineReader(engine) for chain_id in CHAINS}
     path, config = str(Path(folder) / "interop"), InteropConfig(dict.fromkeys(CHAINS, rollup), 0)
     InteropStore(path, config).close()

@@ -22,7 +22,6 @@ from rollup_node.stages.interop.rounds import (
     Advance,
     AskL1,
     AskStored,
-    ChainBlock,
     L1View,
     Observed,
     StoreState,
@@ -84,8 +83,8 @@ class Rounds:
         for chain_id, (header, receipts) in answers.items():
             answer = _header.decode(header)
             verified = verified_header(answer, int(answer.number, 16))
-            content = block_content(verified, _receipts.decode(receipts))
-            blocks[chain_id] = ChainBlock(content.logs, L1, content.state_root, content.storage_root)
+            block = block_content(verified, _receipts.decode(receipts))
+            blocks[chain_id] = msgspec.structs.replace(block, l1=L1)
         observed = Observed(blocks)
         while True:
             match next_step(self._config, self._state, observed):

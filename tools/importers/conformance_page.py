@@ -22,6 +22,8 @@ TABLES = (TABLE, _TABLES / "differs.toml", _TABLES / "faults.toml")
 PAGE = _ROOT / "docs" / "evidence" / "conformance.md"
 RULES = _ROOT / "docs" / "rules"
 MISSING = "no test"
+_RESULTS = ("failed", "skipped", "passed")
+_DEPTH = len(("tests", "conformance", "test_stage"))
 _MEASURED = " (M)"
 
 _RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]+\d+(?:\.\d+|[a-z])?)\*\*')
@@ -65,13 +67,17 @@ def load_cases(*paths: Path) -> dict[str, Case]:
 
 
 def load_report(path: Path) -> dict[str, CaseResult]:
-    """Return the results of a run by test name, from pytest's JUnit report."""
-    report = {}
+    """Return the results of a run by case, from pytest's JUnit report.
+
+    That of a case which several tests cover is the worst of theirs."""
+    report: dict[str, CaseResult] = {}
     for test in ElementTree.parse(path).iter("testcase"):
+        names = [*test.get("classname", "").split("."), test.get("name", "")]
+        file, case = "/".join(names[:_DEPTH]) + ".py", next(iter(names[_DEPTH:]), "")
         failures = {child.tag for child in test} & {"failure", "error", "skipped"}
         result = "skipped" if failures == {"skipped"} else "failed" if failures else "passed"
-        file = test.get("classname", "").replace(".", "/") + ".py"
-        report[test.get("name", "")] = CaseResult(file, result)
+        known = report[case].result if case in report else result
+        report[case] = CaseResult(file, min(known, result, key=_RESULTS.index))
     return report
 
 

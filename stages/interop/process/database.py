@@ -94,8 +94,8 @@ class RoundServer:
         verified = store.round_at(request.timestamp)
         denied = {}
         for chain_id, number in self._config.heights_at(request.timestamp).items():
-            for block in store.denied(chain_id, number)[-1:]:
-                denied[chain_id] = DeniedOutput(block.hash, block.state_root, block.storage_root)
+            for head in store.denied(chain_id, number)[-1:]:
+                denied[chain_id] = DeniedOutput(head.block.hash, head.state_root, head.storage_root)
         if verified is None:
             return RoundResponse(request.id, None, None, {}, denied, {})
         return RoundResponse(request.id, None, verified.l1, verified.heads, denied, verified.outputs)

@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.interop.block_content import (
-    BlockContent,
     ContentError,
     VerifiedHeader,
     block_content,
     verified_header,
 )
 from rollup_node.stages.interop.config import ChainEngine
-from rollup_node.stages.interop.rounds import AddLogs, LogRange
+from rollup_node.stages.interop.rounds import AddLogs, ChainBlock, LogRange
 from rollup_node.stages.io.http.credentials import RequestHeaders
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.task import cancel_all
@@ -60,7 +59,7 @@ class EngineReader:
         (header,) = await self._headers(number, number)
         return None if header is None else header.ref.hash
 
-    async def blocks(self, first: int, last: int) -> list[BlockContent]:
+    async def blocks(self, first: int, last: int) -> list[ChainBlock]:
         """Return the canonical blocks of a range, at most MAX_BLOCKS of them."""
         headers = [header for header in await self._headers(first, last) if header is not None]
         if len(headers) <= last - first:
@@ -71,7 +70,7 @@ class EngineReader:
 
     def _contents(
         self, headers: Sequence[VerifiedHeader], receipts: dict[Hash, Sequence[msgspec.Raw]]
-    ) -> list[BlockContent]:
+    ) -> list[ChainBlock]:
         try:
             return [block_content(header, receipts.get(header.ref.hash, ())) for header in headers]
         except ContentError as error:
@@ -181,7 +180,7 @@ class _ChainBackfill:
         self._first = self._next = logs.first
         self._keep, self._written = logs.keep, logs.first - 1
         self._parent: Hash | None = None
-        self.reads: deque[asyncio.Task[list[BlockContent]]] = deque()
+        self.reads: deque[asyncio.Task[list[ChainBlock]]] = deque()
 
     @property
     def done(self) -> int:
@@ -201,7 +200,7 @@ class _ChainBackfill:
         self._keep = self._written = blocks[-1].logs.block.number
         self._parent = blocks[-1].logs.block.hash
 
-    def _check(self, blocks: list[BlockContent]) -> None:
+    def _check(self, blocks: list[ChainBlock]) -> None:
         """Check that blocks follow each other, and those that were written in this run."""
         parent = self._parent
         for block in blocks:

@@ -21,7 +21,7 @@ from rollup_node.stages.interop.holding import (
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
 from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.engine_reader import LogBackfill
-from rollup_node.stages.interop.process.store import InteropStore, Round
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
@@ -36,6 +36,7 @@ from rollup_node.stages.interop.rounds import (
     InvalidateHeads,
     Observed,
     Rewind,
+    StoreState,
     Wait,
     WaitReason,
     advanced,
@@ -52,11 +53,10 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.interop_messages import BlockLogs
-from rollup_node.stages.protocol.types import BlockId, Hash
+from rollup_node.stages.protocol.types import Hash
 
 log = get_logger("interop")
 
@@ -86,16 +86,15 @@ class InteropStage(Stage):
         self._set = config.dependency_set
         self._database = InteropDatabase(config.store_path, self._set)
         self._state = self._database.read_first(InteropStore.state)
-        self._transition, self._denied = self._database.read_first(_decisions)
-        self._l1_final = l1_final = self._database.read_first(InteropStore.l1_final)
-        self._final = _heads(self._database.read_first(lambda store: store.final_round(l1_final)))
+        self._decided = self._database.read_first(InteropStore.decided)
         self._rounds = PeriodicTask("rounds", self._step)
         self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
         self._chains = {
-            chain_id: ChainView(engine, bus.within(str(chain_id)), wake) for chain_id, engine in config.chains.items()
+            chain_id: ChainView(config.engines[chain_id], chain.genesis.l2, bus.within(str(chain_id)), wake)
+            for chain_id, chain in self._set.chains.items()
         }
-        self._l1 = L1Reader(bus, l1_final, wake)
+        self._l1 = L1Reader(bus, self._decided.l1_final, wake)
         self._publisher = bus.publish("status.interop")
         self._problem: Problem | None = None
         self._condition = LastingCondition(log, clock)
@@ -104,7 +103,7 @@ class InteropStage(Stage):
         self._is_ready = False
         self._delivered = self._beginnings = 0
         self._backfill: LogBackfill | None = None
-        for chain_id in config.chains:
+        for chain_id in self._chains:
             meter.count("supernode_interop_invalidations_total", 0, chain_id=str(chain_id))
         self._publish()
 
@@ -133,13 +132,13 @@ class InteropStage(Stage):
 
     async def _step(self) -> float:
         """Make one decision, or wait; returns the seconds until the next."""
-        decision = await self._decide(fresh=False)
+        decision = await self._decide(self._state)
         if not _is_ordinary(decision):
             # What denies a block, goes back or stops is decided by chains and L1 as they are now.
             if (left := self._fresh_due - self._clock()) > 0:
                 return left
             self._forget()
-            decision = await self._decide(fresh=True)
+            decision = await self._decide(self._state, fresh=True)
         match decision:
             case Wait(reason=WaitReason.NOT_READY) if not self._is_ready:
                 return await self._prepare()
@@ -154,19 +153,27 @@ class InteropStage(Stage):
                 await self._carry_out(change)
                 return 0.0
 
-    async def _decide(self, *, fresh: bool) -> Decision:
-        """Bring what the round asks for until it decides; `fresh` asks L1 for all of its blocks again [VR4]."""
+    async def _decide(
+        self, state: StoreState, unwritten: Mapping[tuple[int, int], BlockLogs] | None = None, *, fresh: bool = False
+    ) -> Decision:
+        """Bring what the round after a state asks for until it decides; `fresh` asks L1 for all of its blocks again.
+
+        After rounds whose blocks are `unwritten`, it is decided by what chains and L1 have told already [VR4, VR6]."""
         observed = Observed()
         while True:
-            match next_step(self._set, self._state, observed):
+            match next_step(self._set, state, observed):
                 case AskChains(timestamp=timestamp):
-                    observed = msgspec.structs.replace(observed, blocks=await self._ask_chains(timestamp))
+                    blocks = self._known(timestamp) if unwritten is not None else await self._ask_chains(timestamp)
+                    observed = msgspec.structs.replace(observed, blocks=blocks)
                 case AskL1(numbers=numbers):
-                    observed = msgspec.structs.replace(observed, l1=await self._l1.view(numbers, fresh=fresh))
+                    is_known = unwritten is not None
+                    view = self._l1.known(numbers) if is_known else await self._l1.view(numbers, fresh=fresh)
+                    observed = msgspec.structs.replace(observed, l1=view)
                 case AskStored(places=places):
-                    observed = msgspec.structs.replace(observed, stored=await self._stored(places, {}))
+                    stored = await self._stored(places, unwritten or {})
+                    observed = msgspec.structs.replace(observed, stored=stored)
                 case decision:
-                    if observed.l1 is not None and not _is_of_l1(decision):
+                    if unwritten is None and observed.l1 is not None and not _is_of_l1(decision):
                         await self._follow_finality(observed.l1.finalized)
                     return decision
 
@@ -180,21 +187,13 @@ class InteropStage(Stage):
             await asyncio.sleep(0)
             logs |= {(chain, block.logs.block.number): block.logs for chain, block in rounds[-1].blocks.items()}
             state = advanced(state, rounds[-1])
-            heights = self._set.heights_at(next_time(self._set, state))
-            observed = Observed({chain: self._chains[chain].known(number) for chain, number in heights.items()})
-            step = next_step(self._set, state, observed)
-            if isinstance(step, AskL1):
-                observed = msgspec.structs.replace(observed, l1=self._l1.known(step.numbers))
-                step = next_step(self._set, state, observed)
-            if isinstance(step, AskStored):
-                try:
-                    stored = await self._stored(step.places, logs)
-                except TemporaryError:
-                    break
-                step = next_step(self._set, state, msgspec.structs.replace(observed, stored=stored))
-            if not isinstance(step, Advance):
+            try:
+                decision = await self._decide(state, logs)
+            except TemporaryError:
                 break
-            rounds.append(step)
+            if not isinstance(decision, Advance):
+                break
+            rounds.append(decision)
         return rounds
 
     def _forget(self) -> None:
@@ -207,6 +206,10 @@ class InteropStage(Stage):
         new = {place: written[place[:2]].log_hash(place.log_index) or b"" for place in places if place[:2] in written}
         old = [place for place in places if place not in new]
         return {**new, **(await self._database.run(lambda store: store.stored(old)) if old else {})}
+
+    def _known(self, timestamp: int) -> dict[int, ChainBlock | WaitReason]:
+        heights = self._set.heights_at(timestamp)
+        return {chain_id: self._chains[chain_id].known(number) for chain_id, number in heights.items()}
 
     async def _ask_chains(self, timestamp: int) -> dict[int, ChainBlock | WaitReason]:
         """Return the answers of all chains, asked at once; none before the start is prepared."""
@@ -224,13 +227,13 @@ class InteropStage(Stage):
         self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
         self._set_activity(RUNNING)
         # Their L1 blocks are those of the view by which they were decided, and the last one's is that of all.
-        await self._follow_finality(self._l1_final)
+        await self._follow_finality(self._decided.l1_final)
         self._meet(None)
 
     async def _carry_out(self, change: InvalidateHeads | Rewind) -> None:
         """Write a decision, which is delivered next [VR6]."""
         self._state = await self._database.run(lambda store: store.write(change))
-        self._transition, self._denied = await self._database.run(_decisions)
+        self._decided = await self._database.run(InteropStore.decided)
         match change:
             case InvalidateHeads(timestamp=timestamp, heads=heads):
                 self._count("invalidate")
@@ -252,13 +255,13 @@ class InteropStage(Stage):
 
     async def _deliver(self, deliver: Deliver) -> float:
         """Publish the pending transition, and look whether its chains have carried it out [VR6, IV4, RA1]."""
-        transition = deliver.transition
-        if isinstance(transition, Rewind) and self._delivered != self._transition:
+        transition, number = deliver.transition, self._decided.transition
+        if isinstance(transition, Rewind) and self._delivered != number:
             text = "L1 has left a block that verified blocks depend on: all chains go back"
             log.warn(text, code=Code.INTEROP_REWIND.text, first=utc_time(transition.first))
-        self._delivered = self._transition
+        self._delivered = number
         self._publish()
-        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < self._transition]
+        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < number]
         if not left:
             self._forget()
             await self._write(Finished())
@@ -269,17 +272,12 @@ class InteropStage(Stage):
 
     async def _follow_finality(self, finalized: int) -> None:
         """Take the last round that is final, by a view of L1 that has the last round's L1 block [LB4]."""
-        verified, final = self._state.verified, self._final
-        rises = finalized > self._l1_final
-        if rises:
-            await self._database.run(lambda store: store.keep_l1_final(finalized))
-            self._l1_final = finalized
+        verified, final = self._state.verified, self._decided.final
+        if finalized > self._decided.l1_final:
+            self._decided = await self._database.run(lambda store: store.finalize(finalized))
         if verified is not None and verified.l1.number <= finalized:
-            final = self._state.tips
-        elif rises:
-            final = _heads(await self._database.run(lambda store: store.final_round(finalized)))
-        if final != self._final:
-            self._final = final
+            self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
+        if final != self._decided.final:
             self._publish()
 
     # --- before the rounds -------------------------------------------------------------------------------------------
@@ -362,7 +360,8 @@ class InteropStage(Stage):
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        message = verdicts(self._set, self._state, self._transition, self._final, self._denied)
+        decided = self._decided
+        message = verdicts(self._set, self._state, decided.transition, decided.final, decided.denied)
         self._publisher.set(message, urgent=self._state.pending is not None)
 
     def _wait(self, wait: Wait) -> float:
@@ -408,15 +407,6 @@ class InteropStage(Stage):
 
     def _set_activity(self, state: int) -> None:
         self._meter.set("supernode_interop_activity_state", state)
-
-
-def _decisions(store: InteropStore) -> tuple[int, dict[int, tuple[DeniedBlock, ...]]]:
-    """Return the number of the last transition, and the denied blocks by chain."""
-    return store.transition(), store.all_denied()
-
-
-def _heads(final: Round | None) -> dict[int, BlockId]:
-    return {} if final is None else final.heads
 
 
 def _is_of_l1(decision: Decision) -> bool:

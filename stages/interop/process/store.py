@@ -21,6 +21,7 @@ from rollup_node.stages.interop.rounds import (
     Change,
     Finished,
     InvalidateHeads,
+    InvalidHead,
     Rewind,
     StoreState,
     Transition,
@@ -79,7 +80,6 @@ class Round(msgspec.Struct, frozen=True):
 
     `outputs` are those of the heads that were checked in a round; others are from before the first one [VR10]."""
 
-    timestamp: int
     l1: BlockId
     heads: dict[int, BlockId]
     outputs: dict[int, HeadOutput]
@@ -103,14 +103,17 @@ class _Progress(NamedTuple):
     l1_final: int = 0
 
 
-class DenialRow(msgspec.Struct, frozen=True):
-    """A block that was invalid in the round at `timestamp`, with what its output root is made of [IV2, LB8]."""
+class Decided(msgspec.Struct, frozen=True):
+    """What the chains are told besides the state of the rounds.
 
-    hash: Hash
-    timestamp: int
-    state_root: Hash
-    storage_root: Hash
-    reason: str
+    `transition` is the number of the last one, 0 without one; it rises also over a removed file [VR6]. `denied` are all
+    denied blocks by chain [IV2]; `l1_final` is the number of the last L1 block that was finalized, 0 without one, and
+    `final` are the heads of the last round by it [LB4]."""
+
+    transition: int
+    denied: dict[int, tuple[DeniedBlock, ...]]
+    l1_final: int
+    final: dict[int, BlockId]
 
 
 class InteropStore:
@@ -125,7 +128,7 @@ class InteropStore:
         try:
             with self._errors(), transaction(self._connection):
                 self._check_chains()
-                self._check_heads(self._state())
+                self._check_heads(self.state())
                 self._denied()
         except BaseException:
             self.close()
@@ -139,7 +142,17 @@ class InteropStore:
     def state(self) -> StoreState:
         """Return what the rounds go on from."""
         with self._errors():
-            return self._state()
+            verified, decided, pending, *_ = self._progress()
+            tips = {chain_id: tip for chain_id in self._config.chains if (tip := self._tip(chain_id)) is not None}
+            last = self._inclusion("where since <= ? order by since desc", _MAX)
+            if (last is None) != (verified is None):
+                raise sqlite3.DatabaseError("it has no L1 block of its last round")
+            return StoreState(
+                tips,
+                VerifiedRound(verified, last[1], last[0]) if last is not None and verified is not None else None,
+                _block_decoder.decode(decided) if decided is not None else None,
+                _transition.decode(pending) if pending is not None else None,
+            )
 
     def stored(self, places: Collection[LogPlace]) -> dict[LogPlace, Hash | None]:
         """Return the hashes of logs: empty where a block has no such log, None where the block is not stored [EM10]."""
@@ -155,7 +168,7 @@ class InteropStore:
     def round_at(self, timestamp: int) -> Round | None:
         """Return the verified round of a time, None if that second is not verified [LB7]."""
         with self._errors():
-            verified = self._state().verified
+            verified = self.state().verified
             inclusion = self._inclusion("where since <= ? order by since desc", timestamp)
             if verified is None or timestamp > verified.timestamp or inclusion is None:
                 return None
@@ -166,50 +179,45 @@ class InteropStore:
             rows = {chain: self._block(chain, heights[chain]) for chain in members}
             heads = {chain: row.block for chain, row in rows.items() if row is not None}
             outputs = {chain: row.output for chain, row in rows.items() if row is not None and row.output is not None}
-            return Round(timestamp, inclusion[1], heads, outputs)
+            return Round(inclusion[1], heads, outputs)
 
-    def final_round(self, l1_number: int) -> Round | None:
-        """Return the last round whose L1 block is at or below a finalized one, None if there is none [LB4]."""
+    def final_heads(self, l1_number: int) -> dict[int, BlockId]:
+        """Return the heads of the last round whose L1 block is at or below a finalized one, if there is one [LB4]."""
         with self._errors():
-            verified = self._state().verified
+            verified = self.state().verified
             above = self._inclusion("where l1_number > ? order by l1_number", l1_number)
-            result = None
-            if verified is not None:
-                result = self.round_at(verified.timestamp if above is None else above[0] - 1)
-            if result is not None and result.l1.number > l1_number:
+            if (
+                verified is None
+                or (result := self.round_at(verified.timestamp if above is None else above[0] - 1)) is None
+            ):
+                return {}
+            if result.l1.number > l1_number:
                 raise sqlite3.DatabaseError("its rounds are not in the order of their L1 blocks")
-            return result
+            return result.heads
 
-    def transition(self) -> int:
-        """Return the number of the last transition, 0 without one; it rises also over a removed file [VR6]."""
+    def decided(self) -> Decided:
+        """Return what the chains are told besides the state."""
+        denied: dict[int, tuple[DeniedBlock, ...]] = {}
         with self._errors():
-            return self._progress().transition
+            for head in self._denied():
+                block = DeniedBlock(head.block.number, head.block.hash)
+                denied[head.chain_id] = (*denied.get(head.chain_id, ()), block)
+            progress = self._progress()
+            return Decided(progress.transition, denied, progress.l1_final, self.final_heads(progress.l1_final))
 
-    def l1_final(self) -> int:
-        """Return the number of the last L1 block that was finalized, 0 without one [LB4]."""
-        with self._errors():
-            return self._progress().l1_final
-
-    def all_denied(self) -> dict[int, tuple[DeniedBlock, ...]]:
-        """Return all denied blocks by chain [IV2]."""
-        result: dict[int, list[DeniedBlock]] = {}
-        with self._errors():
-            for chain_id, number, row in self._denied():
-                result.setdefault(chain_id, []).append(DeniedBlock(number, row.hash))
-        return {chain_id: tuple(blocks) for chain_id, blocks in result.items()}
-
-    def denied(self, chain_id: int, number: int) -> tuple[DenialRow, ...]:
+    def denied(self, chain_id: int, number: int) -> list[InvalidHead]:
         """Return the denied blocks of a height, the last one that was denied at the end [IV2, LB8]."""
         with self._errors():
-            rows = self._denied("where chain = ? and number = ?", chain_id, min(number, _MAX))
-            return tuple(row for _, _, row in rows)
+            return self._denied("where chain = ? and number = ?", chain_id, min(number, _MAX))
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    def keep_l1_final(self, number: int) -> None:
+    def finalize(self, l1_number: int) -> Decided:
         """Store the number of L1's finalized block, which never goes back [LB4, VR13]."""
-        with self._errors(), transaction(self._connection):
-            self._progress_to(l1_final=max(self._progress().l1_final, number))
+        with self._errors():
+            with transaction(self._connection):
+                self._progress_to(l1_final=max(self._progress().l1_final, l1_number))
+            return self.decided()
 
     def write(self, *changes: Change) -> StoreState:
         """Make changes as one, on disk when this returns, and return the state after them [VR6].
@@ -218,14 +226,14 @@ class InteropStore:
         with self._errors(), transaction(self._connection):
             for change in changes:
                 self._make(change)
-            return self._state()
+            return self.state()
 
     def _make(self, change: Change) -> None:
         match change:
             case Advance():
-                self._advance(change, self._state())
+                self._advance(change, self.state())
             case InvalidateHeads():
-                self._deny(change, self._state())
+                self._deny(change, self.state())
             case Rewind():
                 self._rewind(change)
             case Finished():
@@ -318,24 +326,14 @@ class InteropStore:
         rows = self._connection.execute("select * from chains").fetchall()
         return {row[0]: (row[1], row[2]) for row in rows if _checked(row, f"chain {row[0]}")}
 
-    def _denied(self, condition: str = "", *values: int) -> list[tuple[int, int, DenialRow]]:
-        """Return denied blocks with chain and number, the last one that was denied at the end."""
+    def _denied(self, condition: str = "", *values: int) -> list[InvalidHead]:
+        """Return denied blocks, the last one that was denied at the end."""
         rows = self._connection.execute(f"{_DENIED} {condition} order by id", values).fetchall()
         checked = [_checked(row, f"denied block {row[1]} of chain {row[0]}") for row in rows]
-        return [(chain_id, number, DenialRow(*row)) for chain_id, number, *row in checked]
-
-    def _state(self) -> StoreState:
-        verified, decided, pending, *_ = self._progress()
-        tips = {chain_id: tip for chain_id in self._config.chains if (tip := self._tip(chain_id)) is not None}
-        last = self._inclusion("where since <= ? order by since desc", _MAX)
-        if (last is None) != (verified is None):
-            raise sqlite3.DatabaseError("it has no L1 block of its last round")
-        return StoreState(
-            tips,
-            VerifiedRound(verified, last[1], last[0]) if last is not None and verified is not None else None,
-            _block_decoder.decode(decided) if decided is not None else None,
-            _transition.decode(pending) if pending is not None else None,
-        )
+        return [
+            InvalidHead(chain_id, BlockId(number, block_hash), *roots_and_reason)
+            for chain_id, number, block_hash, _, *roots_and_reason in checked
+        ]
 
     def _tip(self, chain_id: int) -> BlockId | None:
         query = "select number, hash from blocks where chain = ? order by number desc limit 1"

@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from rollup_node.ipc.bus.bus import Bus, GroupView
-from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process.engine_reader import EngineReader
-from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, L1View, WaitReason
+from rollup_node.stages.interop.rounds import ChainBlock, L1View, WaitReason
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
@@ -37,7 +38,7 @@ class _Segment:
     first: int
     safe_head: BlockId
     l1: BlockId
-    blocks: dict[int, BlockContent]
+    blocks: dict[int, ChainBlock]
 
 
 class ChainView:
@@ -46,8 +47,10 @@ class ChainView:
     A block and its L1 block are of one state of the chain: the safe head database is asked first, and its safe head has
     to be the engine's after the block was read. They may be of an earlier state, as L1 tells."""
 
-    def __init__(self, engine: ChainEngine, bus: Bus | GroupView, on_change: Callable[[], None]) -> None:
-        self.rollup, self._on_change = engine.rollup, on_change
+    def __init__(
+        self, engine: ChainEngine, genesis: BlockId, bus: Bus | GroupView, on_change: Callable[[], None]
+    ) -> None:
+        self._genesis, self._on_change = genesis, on_change
         self.status: EngineStatus | None = None
         self.error = ""
         self.reader = EngineReader(engine)
@@ -95,17 +98,17 @@ class ChainView:
         segment, head = self._segment, self.local_safe
         if segment is None or head is None or number not in segment.blocks or number > head.number:
             return WaitReason.NOT_READY
-        return _chain_block(segment.blocks[number], segment.l1)
+        return segment.blocks[number]
 
     async def observe(self, number: int) -> ChainBlock | WaitReason:
         """Return the local safe block of a number with its L1 block [VR3]."""
-        self.error, genesis = "", self.rollup.genesis.l2
+        self.error, genesis = "", self._genesis
         if self.local_safe is None or not genesis.number <= number <= self.local_safe.number:
             return WaitReason.NOT_READY
         try:
             if number == genesis.number:
-                (content,) = await self.reader.blocks(number, number)
-                return _chain_block(content, NO_L1_BLOCK)
+                (block,) = await self.reader.blocks(number, number)
+                return block
             return await self._safe_block(number)
         except TemporaryError as error:
             self.error = str(error)
@@ -121,7 +124,7 @@ class ChainView:
         if number not in segment.blocks and not await self._read(segment, number):
             self.forget()
             return WaitReason.NOT_READY
-        return _chain_block(segment.blocks[number], segment.l1)
+        return segment.blocks[number]
 
     async def _find_segment(self, number: int) -> _Segment | WaitReason:
         try:
@@ -141,13 +144,10 @@ class ChainView:
         head = segment.safe_head
         last = min(number + AHEAD - 1, head.number)
         blocks = await self.reader.blocks(number, last)
-        segment.blocks = dict(enumerate(blocks, number))
+        l1 = segment.l1
+        segment.blocks = {number: msgspec.structs.replace(block, l1=l1) for number, block in enumerate(blocks, number)}
         at_head = blocks[-1].logs.block.hash if last == head.number else await self.reader.block_hash(head.number)
         return at_head == head.hash
-
-
-def _chain_block(content: BlockContent, l1: BlockId) -> ChainBlock:
-    return ChainBlock(content.logs, l1, content.state_root, content.storage_root)
 
 
 class L1Reader:

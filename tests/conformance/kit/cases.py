@@ -4,9 +4,9 @@
 
 @table(frame_trunc_id=15, frame_trunc_num=17) def cut_off(size: int) -> None: ...
 
-@table(differs_d02=("frame_last_2",)) def covered(*names: str) -> None: are_tests(*names)
+covered = CoveredCases(differs_d02=("frame_last_2",))
 
-The conftest of this folder collects one test for each, whose pytest id is the case's. A function with `@case` takes
+The conftest of this folder collects a node for each, whose name is the case's id. A function with `@case` takes
 fixtures as usual; the parameters of one with `@table` are the row's values."""
 
 import importlib
@@ -19,6 +19,11 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 FOLDER = Path(__file__).parents[1]
 _MARK = "_conformance_cases"
+
+
+class CoveredCases(dict[str, tuple[str, ...]]):
+    """Cases by id that other tests cover: the names of other cases, or tests of other files such as
+    `stages/x/test_y.py::test_z`, or `...::test_z[a-` for those whose parameters begin so."""
 
 
 def case(id_: str) -> Callable[[Function], Function]:
@@ -48,17 +53,14 @@ def ids_under_test() -> tuple[tuple[str, Path], ...]:
     for path in sorted(FOLDER.glob("test_*.py")):
         module = importlib.import_module(f"tests.conformance.{path.stem}")
         for value in vars(module).values():
-            result += [(key, path) for key in cases_of(value)]
+            result += [(key, path) for key in (value if isinstance(value, CoveredCases) else cases_of(value))]
     return tuple(result)
 
 
-def are_tests(*names: str) -> None:
-    """Assert that cases, or functions of other test files as `stages/x/test_y.py::test_z`, exist: they cover another
-    case."""
-    cases = {key for key, _ in ids_under_test()}
-    for name in names:
-        path, _, function = name.rpartition("::")
-        assert name in cases or (path and f"def {function}(" in (FOLDER.parent / path).read_text()), name
+def file_and_test(name: str) -> tuple[Path, str]:
+    """Return the file of a test that covers a case, and its name there."""
+    path, _, test = name.rpartition("::")
+    return FOLDER.parent / path if path else dict(ids_under_test())[name], test
 
 
 def _marked(function: Function, cases: dict[str, Callable[..., None]]) -> Function:

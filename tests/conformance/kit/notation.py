@@ -12,9 +12,9 @@ from rollup_node.tools.batcher import channels
 _FRAME = re.compile(r"([A-Z])(\d+)('?)(!?)(?::(\d+))?")
 
 
-def channel_id(letter: str) -> bytes:
-    """Return the id of a channel."""
-    return letter.encode() * 16
+def channel_id(name: str) -> bytes:
+    """Return the id of a channel with a short name."""
+    return name.encode().ljust(16, b".")
 
 
 def frames(text: str) -> list[Frame]:

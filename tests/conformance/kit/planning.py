@@ -10,6 +10,7 @@ from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, L2_BLOCK_TIME, l1_hash, l1_time
+from tests.conformance.kit.notation import channel_id
 
 USER = rlp.encode([b"\x07", b"\x09", b"\x52\x08", b"\x44" * 20, b"\x05", b"", b"\x1b", b"\x11" * 32, b"\x22" * 32])
 """A user's transaction (legacy, v = 27)."""
@@ -107,11 +108,6 @@ def span(blocks: Sequence[Planned], parent_epoch: int | None = None) -> bytes:
     if parent_epoch is None:
         parent_epoch = first.l1_origin.number - (first.sequence_number == 0)
     return span_batch([block.batch for block in blocks], GENESIS_TIME, parent_epoch)
-
-
-def channel_id(name: str) -> bytes:
-    """Return the id of a channel with a short name."""
-    return name.encode().ljust(16, b".")
 
 
 def channel(name: str, *batches: bytes, pieces: int = 1, compression: Compression = Compression.ZLIB) -> list[bytes]:

@@ -27,7 +27,7 @@ from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateFile
-from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
+from rollup_node.stages.interop.config import InteropConfig, InteropProcessConfig
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
@@ -277,8 +277,7 @@ def test_a_stored_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> 
 
 def test_an_interop_database_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     """[VDB2, LIF9]: one line with the option; one that is missing is created."""
-    engine = ChainEngine(ROLLUP, "http://127.0.0.1:1", bytes(32), 1.0)
-    config = InteropProcessConfig({ROLLUP.l2_chain_id: engine}, 0, str(tmp_path / "interop.db"))
+    config = InteropProcessConfig(InteropConfig({ROLLUP.l2_chain_id: ROLLUP}, 0), {}, str(tmp_path / "interop.db"))
     check_interop_store(config)
     check_interop_store(config)
     used = InteropStore(config.store_path, config.dependency_set)

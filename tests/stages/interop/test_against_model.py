@@ -57,7 +57,7 @@ class Run:
 
     def restart_chain(self, chain_id: int) -> None:
         """Let a chain derive again, with the denied blocks of now."""
-        denied = self.store.all_denied().get(chain_id, ())
+        denied = self.store.decided().denied.get(chain_id, ())
         self.world.denied[chain_id] = frozenset((chain_id, block.number, block.hash) for block in denied)
 
     def step(self) -> None:

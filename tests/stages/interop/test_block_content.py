@@ -5,12 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.interop.block_content import (
-    BlockContent,
-    ContentError,
-    block_content,
-    verified_header,
-)
+from rollup_node.stages.interop.block_content import ContentError, block_content, verified_header
+from rollup_node.stages.interop.rounds import ChainBlock
 from rollup_node.stages.protocol.headers import Header, HeaderJson, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -33,7 +29,7 @@ def texts(receipts: list[dict[str, Any]] = RECEIPTS) -> list[msgspec.Raw]:
     return [msgspec.Raw(msgspec.json.encode(receipt)) for receipt in receipts]
 
 
-def content(header: Header = HEADER, receipts: list[dict[str, Any]] = RECEIPTS) -> BlockContent:
+def content(header: Header = HEADER, receipts: list[dict[str, Any]] = RECEIPTS) -> ChainBlock:
     return block_content(verified_header(shown(header), header.number), texts(receipts))
 
 

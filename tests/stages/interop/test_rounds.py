@@ -52,7 +52,7 @@ def head(chain_id: int, *logs: bytes | Claim, time: int = T, source: BlockId = S
     """Return the chain's block at a time, on its tip."""
     number = CONFIG.chains[chain_id].block_number_at(time)
     ref = block(number, CONFIG.chains[chain_id].timestamp_of(number), TIPS[chain_id].hash)
-    return ChainBlock(logs_of(ref, logs), source, b"\x05" * 32, b"\x06" * 32)
+    return ChainBlock(logs_of(ref, logs), b"\x05" * 32, b"\x06" * 32, source)
 
 
 HEADS = {1: head(1, b"one"), 2: head(2, source=l1(22))}
@@ -142,7 +142,7 @@ def test_a_chain_that_joins_needs_its_logs_first() -> None:
     assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.NO_LOGS, 2)
     assert isinstance(decide(state=msgspec.structs.replace(state, verified=None)), Advance)
     config = dependency_set(CONFIG.chains[1], member(2, 2, T, number=7), activation=1010)
-    young = ChainBlock(logs_of(block(7, T), []), l1(21), b"", b"")
+    young = ChainBlock(logs_of(block(7, T), []), b"", b"", l1(21))
     assert isinstance(next_step(config, state, Observed({1: HEADS[1], 2: young}, VIEW)), Advance)
 
 

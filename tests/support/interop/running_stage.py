@@ -87,12 +87,8 @@ class Node:
         for chain_id, chain in self.chains.items():
             chain.bind(self.buses[f"engine.{chain_id}"])
         self.l1.bind(self.buses["l1"])
-        engines = {
-            chain_id: ChainEngine(chain.rollup, chain.url, SECRET, 5.0) for chain_id, chain in self.chains.items()
-        }
-        config = InteropProcessConfig(
-            engines, self.config.activation, str(self.store), self.config.expiry_window, self.depth
-        )
+        engines = {chain_id: ChainEngine(chain.url, SECRET, 5.0) for chain_id, chain in self.chains.items()}
+        config = InteropProcessConfig(self.config, engines, str(self.store), self.depth)
         self.meter = Meter("interop")
         if not self.store.exists():
             InteropStore(str(self.store), self.config).close()  # as the start of the node does

@@ -48,7 +48,7 @@ def _advance(model: StoreModel, chance: random.Random) -> Advance:
         if tip is None or tip.number < number:
             parent = bytes(32) if tip is None else tip.hash
             roots = chance.randbytes(32), chance.randbytes(32)
-            blocks[chain_id] = ChainBlock(_logs(chain_id, number, parent, chance), _l1(number, chance), *roots)
+            blocks[chain_id] = ChainBlock(_logs(chain_id, number, parent, chance), *roots, _l1(number, chance))
     last = state.verified.l1 if state.verified is not None else _l1(0, chance)
     l1 = _l1(last.number + 1, chance) if state.verified is None or chance.random() < 0.3 else last
     return Advance(timestamp, l1, blocks)

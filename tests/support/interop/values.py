@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock
 from rollup_node.stages.protocol.config import RollupConfig
@@ -89,12 +88,12 @@ def logs_of(ref: BlockRef, logs: Sequence[bytes | Claim]) -> BlockLogs:
 def head_of(logs: BlockLogs, l1: BlockId = NO_L1_BLOCK) -> ChainBlock:
     """Return the block as a chain's head, whose roots follow from its number."""
     return ChainBlock(
-        logs, l1, keccak256(b"state %d" % logs.block.number), keccak256(b"storage %d" % logs.block.number)
+        logs, keccak256(b"state %d" % logs.block.number), keccak256(b"storage %d" % logs.block.number), l1
     )
 
 
-def numbered_content(number: int, branch: int = 0) -> BlockContent:
+def numbered_content(number: int, branch: int = 0) -> ChainBlock:
     """Return a block without logs, whose hash is of its number and branch, on that of branch 0 before."""
     parent = bytes(24) + max(number - 1, 0).to_bytes(8, "big")
     ref = BlockRef(bytes([branch]) * 24 + number.to_bytes(8, "big"), number, parent, 0)
-    return BlockContent(BlockLogs(ref, b"", ()), bytes(32), bytes(32))
+    return ChainBlock(BlockLogs(ref, b"", ()), bytes(32), bytes(32))

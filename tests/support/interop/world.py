@@ -36,7 +36,7 @@ def answer(blocks: Sequence[Block] | None) -> ChainBlock | WaitReason:
     if blocks is None:
         return WaitReason.NOT_READY
     last = blocks[-1]
-    return ChainBlock(logs_of(last.ref, last.logs), last.l1, b"\x01" * 32, b"\x02" * 32)
+    return ChainBlock(logs_of(last.ref, last.logs), b"\x01" * 32, b"\x02" * 32, last.l1)
 
 
 class World:

@@ -9,6 +9,9 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.conformance.test_frame" name="frame_one_ok" />
 <testcase classname="tests.conformance.test_frame" name="frame_zero_len"><failure message="no" /></testcase>
 <testcase classname="tests.conformance.test_fq" name="fq_gap"><skipped message="no" /></testcase>
+<testcase classname="tests.conformance.test_fault.fault_f21.test_rlp" name="rlp_type_2" />
+<testcase classname="tests.conformance.test_fault.fault_f39.test_x" name="test_a"><failure message="no" /></testcase>
+<testcase classname="tests.conformance.test_fault.fault_f39.test_x" name="test_b[1.5]" />
 </testsuite></testsuites>"""
 
 
@@ -32,6 +35,7 @@ def test_results_are_those_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
     text = page(CASES, load_report(tmp_path / "report.xml"))
     results = {"frame_one_ok": "passed", "frame_zero_len": "failed", "fq_gap": "skipped", "fq_dup": "no test"}
+    results |= {"fault_f21": "passed", "fault_f39": "failed"}
     assert {key: rows(text)[key][2] for key in results} == results
-    assert f"{len(CASES)} cases: 1 failed, {len(CASES) - 3} no test, 1 passed, 1 skipped." in text
+    assert f"{len(CASES)} cases: 2 failed, {len(CASES) - 5} no test, 2 passed, 1 skipped." in text
     assert "`tests/conformance/test_frame.py`" in text

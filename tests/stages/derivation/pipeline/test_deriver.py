@@ -36,7 +36,8 @@ from tests.conformance.kit.chain import (
     config_log,
     forks_until,
 )
-from tests.conformance.kit.planning import USER, channel, channel_id, child, plan, refs, span
+from tests.conformance.kit.notation import channel_id
+from tests.conformance.kit.planning import USER, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.support.chains.op_sepolia import FIRST_L1 as FIRST_RECORDED_L1
 from tests.support.chains.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, SepoliaRecording

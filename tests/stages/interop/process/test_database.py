@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
+from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.interop.process.database import MAX_PENDING, InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.stage import InteropStage
 from rollup_node.stages.interop.process.store import InteropStore
@@ -20,7 +20,7 @@ from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DeniedOutput, HeadOutput, RoundRequest, RoundResponse
 from rollup_node.stages.protocol.errors import CriticalError, TemporaryError
-from tests.support.interop.running_stage import SECRET, Node, node_of, verify_all
+from tests.support.interop.running_stage import Node, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld
 from tests.support.interop.values import GENESIS_TIME, Claim, dependency_set, member
 from tests.support.interop.world import truth
@@ -176,8 +176,7 @@ async def test_damage_found_at_its_start_ends_the_process(tmp_path: Path) -> Non
         with contextlib.closing(sqlite3.connect(tmp_path / "interop")) as connection:
             connection.execute("update blocks set output = x'00'")
             connection.commit()
-        engines = {id_: ChainEngine(chain, "http://127.0.0.1:1", SECRET, 1.0) for id_, chain in LEVEL.chains.items()}
-        config = InteropProcessConfig(engines, GENESIS_TIME, str(tmp_path / "interop"))
+        config = InteropProcessConfig(LEVEL, {}, str(tmp_path / "interop"))
         with pytest.raises(CriticalError, match=r"is damaged \(block .* is not what was written\)") as raised:
             InteropStage(config, None, Meter("interop"))  # type: ignore[arg-type]
         assert raised.value.code is Code.INTEROP_STORE

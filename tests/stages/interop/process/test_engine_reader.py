@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process import engine_reader
 from rollup_node.stages.interop.process.engine_reader import IN_FLIGHT, MAX_BLOCKS, EngineReader, LogBackfill
-from rollup_node.stages.interop.rounds import NONE, AddLogs, LogRange
+from rollup_node.stages.interop.rounds import NONE, AddLogs, ChainBlock, LogRange
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.support.interop.running_stage import Node, verify_all
@@ -35,7 +34,7 @@ async def reading(**changes: Callable[..., Any]) -> AsyncIterator[tuple[EngineRe
     for name, method in changes.items():
         setattr(chain, name, method)
     async with served_engines([chain]):
-        reader = EngineReader(ChainEngine(chain.rollup, chain.url, b"\x42" * 32, 5.0))
+        reader = EngineReader(ChainEngine(chain.url, b"\x42" * 32, 5.0))
         try:
             yield reader, chain
         finally:
@@ -81,14 +80,14 @@ async def test_what_does_not_belong_to_the_block_is_an_error() -> None:
         real = chain.eth_getBlockByNumber
         chain.eth_getBlockByNumber = lambda name, full: real("0x4", full)  # type: ignore[method-assign]
         async with served_engines([chain]):
-            other = EngineReader(ChainEngine(chain.rollup, chain.url, b"\x42" * 32, 5.0))
+            other = EngineReader(ChainEngine(chain.url, b"\x42" * 32, 5.0))
             with pytest.raises(TemporaryError, match="returns block 4 for block 3"):
                 await other.blocks(3, 3)
             await other.close()
 
 
 async def test_an_engine_that_is_away_is_an_error() -> None:
-    reader = EngineReader(ChainEngine(CONFIG.chains[1], "http://127.0.0.1:1", b"\x42" * 32, 5.0))
+    reader = EngineReader(ChainEngine("http://127.0.0.1:1", b"\x42" * 32, 5.0))
     with pytest.raises(TemporaryError, match=r"execution engine 127\.0\.0\.1:1: cannot connect"):
         await reader.blocks(1, 2)
     await reader.close()
@@ -109,7 +108,7 @@ class Reader:
     def __init__(self, changed: int = 10**9, fails: int = 10**9) -> None:
         self._changed, self._fails, self._open, self.most = changed, fails, 0, 0
 
-    async def blocks(self, first: int, last: int) -> Sequence[BlockContent]:
+    async def blocks(self, first: int, last: int) -> Sequence[ChainBlock]:
         assert last - first < MAX_BLOCKS
         self._open += 1
         self.most = max(self.most, self._open)

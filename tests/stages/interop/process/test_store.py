@@ -283,7 +283,7 @@ def test_a_round_that_is_not_final_is_not_taken_for_one(store: InteropStore) -> 
     for timestamp, number in ((1000, 8), (1001, 12), (1002, 9)):
         store.write(advance(timestamp, BlockId(number, L1.hash)))
     with pytest.raises(InteropStoreError, match=r"is damaged \(its rounds are not in the order of"):
-        store.final_round(8)
+        store.final_heads(8)
 
 
 def test_a_path_that_is_a_directory_is_refused(tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ class View:
 
     def __init__(self) -> None:
         self.bus, self.reader = FakeBus(), FakeReader()
-        engine = ChainEngine(CHAIN, "http://127.0.0.1:1", b"\x42" * 32, 1.0)
-        self.chain = ChainView(engine, self.bus, lambda: None)  # type: ignore[arg-type]
+        engine = ChainEngine("http://127.0.0.1:1", b"\x42" * 32, 1.0)
+        self.chain = ChainView(engine, CHAIN.genesis.l2, self.bus, lambda: None)  # type: ignore[arg-type]
         self.chain.reader = self.reader  # type: ignore[assignment]
         self.publish(100)
 
