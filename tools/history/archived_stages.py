@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.stages.blobs.beacon_api import OfferedBlob, SourceFailure
+from rollup_node.stages.blobs.beacon_api import Failed, OfferedBlob, SourceFailure
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.pending_requests import PendingRequest
+from rollup_node.stages.blobs.process.client import SourcesFailedError
 from rollup_node.stages.blobs.process.stage import NO_ENDPOINT, BlobsStage
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.metrics.meter import Meter
@@ -20,7 +21,6 @@ from rollup_node.stages.l1.process.block_fetcher import BlockAnswer, BlockFetche
 from rollup_node.stages.l1.process.refs_client import RefsReader, linked_refs
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
@@ -132,22 +132,14 @@ class ArchivedBlobsStage(BlobsStage):
         super().__init__(config, bus, meter)
         self._archive = BlobArchive(folder.path)
 
-    @property
-    def has_source(self) -> bool:
-        return True
-
-    async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
-        await self._read_archive(pending)
-        if pending.missing and self._endpoints.all:
-            return await super()._fetch_missing(pending)
-        if pending.missing:
-            self._record_failure(pending, Code.BLOB_NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}", False)
-        return None
-
-    async def _read_archive(self, pending: PendingRequest) -> None:
+    async def _fetch_missing(self, pending: PendingRequest) -> None:
         if result := await self._archive.read(pending.missing):
             verified = await super()._verify(tuple(result), tuple(result.values()), pending)
             self._archive.damaged(result.keys() - pending.contents.keys(), verified.problems)
+        if pending.missing and not self._endpoints.all:
+            raise SourcesFailedError(SourceFailure(Failed.NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}"))
+        if pending.missing:
+            await super()._fetch_missing(pending)
 
     async def _verify(
         self, wanted: Sequence[Hash], offered: Sequence[OfferedBlob], pending: PendingRequest

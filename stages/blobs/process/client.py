@@ -62,19 +62,15 @@ BLOCK_ROUTES = ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks")
 
 
 class BlobsNotFoundError(Exception):
-    """Every endpoint answers that it does not have the blobs. `failures` are those of the endpoints."""
-
-    def __init__(self, text: str, failures: Sequence[SourceFailure] = ()) -> None:
-        super().__init__(text)
-        self.failures = tuple(failures)
+    """An endpoint answers that it does not have the blobs."""
 
 
-class SourcesFailedError(EndpointError):
-    """All endpoints failed, at least one of them without answering that it does not have the blobs."""
+class SourcesFailedError(Exception):
+    """No source has returned the blobs; they are `not_found` if every one answers that it does not have them."""
 
-    def __init__(self, failures: Sequence[SourceFailure]) -> None:
-        super().__init__("Beacon API", "; ".join(failure.text for failure in failures))
-        self.failures = tuple(failures)
+    def __init__(self, *failures: SourceFailure, source: str = "", not_found: bool = False) -> None:
+        super().__init__(source + "; ".join(failure.text for failure in failures))
+        self.failures, self.not_found = failures, not_found
 
 
 class _Response(NamedTuple):
@@ -324,7 +320,7 @@ class BeaconEndpoints:
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
         """Return the first offer; the next endpoint is asked after a failure or HEDGE_SECONDS.
 
-        Raises BlobsNotFoundError if all endpoints answer so, EndpointError if all fail."""
+        Raises SourcesFailedError if all fail."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[BlobOffer], int] = {}
         failures: list[SourceFailure] = []
@@ -349,9 +345,8 @@ class BeaconEndpoints:
                     self._meter.failed(self.all[index].name, fault)
         finally:
             await cancel_all(running)
-        if all(failure.failed is Failed.HAS_NONE for failure in failures):
-            raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
-        raise SourcesFailedError(failures)
+        not_found = all(failure.failed is Failed.HAS_NONE for failure in failures)
+        raise SourcesFailedError(*failures, source="" if not_found else "Beacon API: ", not_found=not_found)
 
     def failed(self, offer: BlobOffer, failed: Failed) -> None:
         """Record that an offer lacked wanted blobs: the next endpoint is used first from now on."""

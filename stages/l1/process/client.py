@@ -326,11 +326,14 @@ class L1Endpoints:
         names = " and ".join(endpoint.name for endpoint in self.all)
         raise EndpointError(names, f"overloaded and asked not to retry for {wait:.0f} s", retry_after=wait)
 
-    async def ask(self, what: str, call: Callable[[L1Endpoint], Awaitable[T]]) -> tuple[L1Endpoint, T]:
-        """Return the endpoint in use, and what a call of it returns. Raises TemporaryError with what was asked for."""
-        endpoint: L1Endpoint | None = None
+    async def ask(
+        self, what: str, call: Callable[[L1Endpoint], Awaitable[T]], endpoint: L1Endpoint | None = None
+    ) -> tuple[L1Endpoint, T]:
+        """Return the endpoint in use, or the given one, and what a call of it returns.
+
+        Raises TemporaryError with what was asked for."""
         try:
-            endpoint = self.pick()
+            endpoint = endpoint or self.pick()
             return endpoint, await call(endpoint)
         except (EndpointError, RpcFailure, InvalidDataError) as error:
             if endpoint is not None:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
-from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
+from rollup_node.stages.blobs.process.client import BeaconEndpoints, SourcesFailedError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
@@ -43,8 +43,9 @@ async def test_path_and_key_of_the_url_are_kept() -> None:
 
     meter = Meter("blobs")
     async with beacon_endpoints(handler, path="/base/?key=abc", meter=meter) as endpoints:
-        with pytest.raises(BlobsNotFoundError):
+        with pytest.raises(SourcesFailedError) as caught:
             await endpoints.fetch(7, WANTED)
+        assert caught.value.not_found
     text = meter.text().decode()
     assert re.search(r'endpoint_failures_total{endpoint="127.0.0.1:\d+",fault="has_none",rpc="beacon"} 1.0', text)
     assert 'rpc_client_responses_total{error="http_404",method="blobs",rpc="beacon"} 1.0' in text
@@ -153,7 +154,7 @@ async def test_where_the_blobs_route_answers_badly_sidecars_are_asked_for(status
     assert asked[-2:] == ["blob_sidecars"] * 2, "the blobs route is not asked again soon"
     sidecars.clear()
     async with beacon_endpoints(handler) as endpoints:
-        with pytest.raises(EndpointError, match=rf"({status}|JSON|malformed).*; blob_sidecars: "):
+        with pytest.raises(SourcesFailedError, match=rf"({status}|JSON|malformed).*; blob_sidecars: "):
             await endpoints.fetch(7, wanted)
 
 
@@ -164,7 +165,7 @@ async def test_a_source_that_throttles_is_not_asked_for_sidecars_as_well() -> No
 
     asked: list[str] = []
     async with beacon_endpoints(handler) as endpoints:
-        with pytest.raises(EndpointError, match="429"):
+        with pytest.raises(SourcesFailedError, match="429"):
             await endpoints.fetch(7, WANTED[:1])
     assert asked == ["blobs"]
 
@@ -174,8 +175,9 @@ async def fetch_twice(handler: Handler) -> None:
 
     async with beacon_endpoints(handler) as endpoints:
         for _ in range(2):
-            with pytest.raises(BlobsNotFoundError):
+            with pytest.raises(SourcesFailedError) as caught:
                 await endpoints.fetch(7, WANTED[:1])
+            assert caught.value.not_found
 
 
 @pytest.mark.parametrize(
