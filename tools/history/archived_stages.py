@@ -18,9 +18,10 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.block_fetcher import BlockAnswer, BlockFetcher, FetchResult, ReceiptsOf
+from rollup_node.stages.l1.process.client import BehindError
 from rollup_node.stages.l1.process.refs_client import RefsReader, linked_refs
 from rollup_node.stages.l1.process.stage import L1Stage
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
@@ -67,31 +68,30 @@ class ArchivedBlockFetcher(BlockFetcher):
         result = None if fetch.generation else await self._archive.block(fetch.number)
         if result is None:
             return None
-
-        async def receipts_of(block: VerifiedBlock, limit: AnswerLimit) -> bytes | None:
-            return await self._archive.receipts(block.header.hash, limit)
-
+        receipts_of = self._archive.receipts_body
         try:
             verified = await super()._verified(ORDINARY_L1_BLOCK, fetch.number, BlockAnswer(result.body), receipts_of)
-            if verified is not None and (block_hash := verified[0].header.hash) != result.hash:
+            if (block_hash := verified[0].header.hash) != result.hash:
                 raise InvalidDataError(f"it is block 0x{block_hash.hex()}")
             return verified
+        except BehindError:
+            return None
         except InvalidDataError as error:
             self._archive.damaged(result.hash, str(error))
             return None
 
     async def _verified(
         self, limit: AnswerLimit, number: int, answer: BlockAnswer, receipts_of: ReceiptsOf
-    ) -> tuple[L1Block, ...] | None:
+    ) -> tuple[L1Block, ...]:
         """Keep what an endpoint answered once it is verified, unless it is of another size than most."""
         body, receipts = answer.body, list[bytes | None]()
 
-        async def kept_receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
-            receipts.append(await receipts_of(block, most))
+        async def kept_receipts_of(*arguments: Any) -> bytes | None:
+            receipts.append(await receipts_of(*arguments))
             return receipts[-1]
 
         blocks = await super()._verified(limit, number, answer, kept_receipts_of)
-        if blocks is not None and limit is ORDINARY_L1_BLOCK:
+        if limit is ORDINARY_L1_BLOCK:
             await self._archive.keep(blocks[0].header, body, receipts[-1] if receipts else None)
         return blocks
 
