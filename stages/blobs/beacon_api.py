@@ -266,6 +266,8 @@ class Failed(Enum):
     MALFORMED = auto()
     NO_ANSWER = auto()
     """It did not answer, or refused."""
+    NO_SOURCE = auto()
+    """There is none."""
 
 
 class SourceFailure(NamedTuple):
@@ -290,6 +292,7 @@ _PRIORITY = (
     Code.BLOB_NOT_FOUND,
     Code.BLOB_SHAPE,
     Code.BLOB_UNREACHABLE,
+    Code.BLOB_NO_SOURCE,
 )
 
 
@@ -310,4 +313,5 @@ _CODES = {
     Failed.OTHER_CHAIN: Code.BLOB_SLOT,
     Failed.MALFORMED: Code.BLOB_SHAPE,
     Failed.NO_ANSWER: Code.BLOB_UNREACHABLE,
+    Failed.NO_SOURCE: Code.BLOB_NO_SOURCE,
 }

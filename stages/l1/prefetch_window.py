@@ -105,7 +105,6 @@ class PrefetchWindow:
         self._verified: dict[int, _CachedBlock] = {}
         self._unverified: dict[int, _CachedBlock] = {}
         self._failures: dict[int, FetchFailure] = {}
-        self._postponed: set[int] = set()
         self._fetching: set[int] = set()
         self._generation = self._conflicts = 0
         self._last_conflict = float("-inf")
@@ -131,7 +130,6 @@ class PrefetchWindow:
         rollup's share of that half; the block that a client waits for is always fetched. Of the blocks of a range that
         failed only the first is tried again. A cool-down starts none."""
         self._forget_failures(ranges)
-        self._postponed = {number for number in self._failures if self._waits_for_another(number, ranges)}
         if now < self._cool_down_until:
             return []
         fetches = self._start(ranges, ranges, 1, room, now)
@@ -151,31 +149,28 @@ class PrefetchWindow:
             blocks_left = self._max_blocks - (blocks + len(fetches)) * shares
             if offset and (blocks_left <= 0 or size * 2 * shares >= self._max_bytes):
                 break
-            if number in self._postponed:
-                continue
-            if self._is_due(number, now) and (not offset or not self._is_decided_by_next(number, ranges)):
+            if self._is_due(number, ranges, now) and (not offset or not self._is_decided_by_next(number, ranges)):
                 self._fetching.add(number)
                 fetches.append(Fetch(number, self._generation))
         return fetches
 
-    def _waits_for_another(self, number: int, ranges: Sequence[BlockRange]) -> bool:
+    def _waits(self, number: int, ranges: Sequence[BlockRange]) -> bool:
         """Whether in each range that wants a failed block there is one before it that failed, too."""
         wanting = [wanted for wanted in ranges if wanted.first <= number <= wanted.last]
         return all(any(item in self._failures for item in range(wanted.first, number)) for wanted in wanting)
 
-    def next_retry(self, now: float) -> float | None:
-        """Seconds until a failed fetch is due again; None if none waits for that."""
-        idle = self._failures.keys() - self._postponed - self._fetching
-        waits = [self._failures[number].retry_at - now for number in idle]
+    def next_retry(self, ranges: Sequence[BlockRange], now: float) -> float | None:
+        """Seconds until a failed fetch of one of the ranges is due again; None if none waits for that."""
         if self._cool_down_until > now:
-            waits = [self._cool_down_until - now]
-        return max(0.0, min(waits)) if waits else None
+            return self._cool_down_until - now
+        idle = [number for number in self._failures.keys() - self._fetching if not self._waits(number, ranges)]
+        return min((max(0.0, self._failures[number].retry_at - now) for number in idle), default=None)
 
-    def _is_due(self, number: int, now: float) -> bool:
+    def _is_due(self, number: int, ranges: Sequence[BlockRange], now: float) -> bool:
         if number in self._fetching or number in self._verified:
             return False
         failure = self._failures.get(number)
-        return failure is None or failure.retry_at <= now
+        return failure is None or (failure.retry_at <= now and not self._waits(number, ranges))
 
     def _is_decided_by_next(self, number: int, ranges: Sequence[BlockRange]) -> bool:
         """Of a run of unverified blocks only the highest wanted one is fetched: it verifies or drops the next below."""

@@ -27,7 +27,7 @@ from tests.conformance.kit.chain import (
     forks_until,
     l1_hash,
 )
-from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint
 from tests.conformance.kit.l1_transactions import DYNAMIC_FEE, SIGNER, signed
 from tests.conformance.kit.planning import channel, plan, refs
 from tests.conformance.kit.processes import blobs_running, l1_running
@@ -119,15 +119,6 @@ def replaced_at_the_same_height() -> None:
 # --- the process that fetches L1 blocks ----------------------------------------------------------------------------
 
 
-def with_config_event() -> L1Endpoint:
-    """Return a chain whose second block has an event, so that its receipts are needed."""
-    endpoint = L1Endpoint()
-    endpoint.add(
-        EndpointTransaction(signed(DYNAMIC_FEE)), EndpointTransaction(signed(DYNAMIC_FEE, nonce=1), (config_event(),))
-    )
-    return endpoint
-
-
 def has_number(number: int) -> Callable[[L1BlockResponse], bool]:
     return lambda answer: answer.block.header.number == number
 
@@ -139,7 +130,9 @@ def is_known(number: int) -> Callable[[L1BlockUnavailable], bool]:
 
 @case("l1_receipts_fail")
 def receipts_fail_for_a_while() -> None:
-    endpoint = with_config_event()
+    """They are needed as the block has a config event."""
+    endpoint, event = L1Endpoint(), (batcher_update(STRANGER),)
+    endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE)), EndpointTransaction(signed(DYNAMIC_FEE, nonce=1), event))
     failures = ["the database is busy"]
     served = endpoint.methods()
 
@@ -166,7 +159,7 @@ def not_found_when_its_receipts_are_fetched() -> None:
     its hash. The block in its place is of another branch, and for that a reset is needed."""
     endpoint = L1Endpoint()
     endpoint.add()
-    endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), (config_event(),)))
+    endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), (batcher_update(STRANGER),)))
     served = endpoint.methods()
     first, last = FIRST_L1 + 1, FIRST_L1 + 2
     before = endpoint.verified(first)

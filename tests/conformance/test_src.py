@@ -204,7 +204,7 @@ def no_source_of_blobs() -> None:
     async def scenario() -> None:
         async with blobs_running() as derivation:
             result = await derivation.until(request, BlobsUnavailable)
-            assert not result.not_found
+            assert not result.not_found and result.error.startswith("BLOB-NO-SOURCE: blobs of L1 block ")
             assert "no endpoint to fetch blobs from: give one with --l1.beacon" in result.error
 
     run_within(20, scenario)

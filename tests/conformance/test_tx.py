@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.channels import Frame, batcher_data
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID, forks_until
+from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID, STRANGER, batcher_update, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
-from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint
 from tests.conformance.kit.l1_transactions import (
     ACCESS_LIST,
     DATA,
@@ -98,7 +98,7 @@ def inbox_and_batcher_exchanged() -> None:
 def failed_on_l1() -> None:
     """The block has a config event as well, so that the receipts are fetched."""
     endpoint = L1Endpoint()
-    event = EndpointTransaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
+    event = EndpointTransaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (batcher_update(STRANGER),))
     block = endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), succeeded=False), event)
     verified = endpoint.verified(block.number)
     assert len(verified.config_updates) == 1

@@ -152,8 +152,8 @@ class BlockArchive:
         body = await self._archive.read(block_name(self._chain_id, block_hash), ORDINARY_L1_BLOCK.bytes)
         return None if body is None else ArchivedBlock(block_hash, body)
 
-    async def receipts(self, block_hash: Hash, limit: AnswerLimit) -> bytes | None:
-        """All receipts of a block; None if they are not there."""
+    async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
+        """As of L1Endpoint: all receipts of a block; None if they are not there."""
         return await self._archive.read(receipts_name(self._chain_id, block_hash), limit.bytes)
 
     async def header_json(self, number: int) -> Any:

@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.stages.blobs.beacon_api import OfferedBlob, SourceFailure
+from rollup_node.stages.blobs.beacon_api import Failed, OfferedBlob, SourceFailure
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.pending_requests import PendingRequest
+from rollup_node.stages.blobs.process.client import SourcesFailedError
 from rollup_node.stages.blobs.process.stage import NO_ENDPOINT, BlobsStage
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.block_fetcher import BlockAnswer, BlockFetcher, FetchResult, ReceiptsOf
+from rollup_node.stages.l1.process.client import BehindError
 from rollup_node.stages.l1.process.refs_client import RefsReader, linked_refs
 from rollup_node.stages.l1.process.stage import L1Stage
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
-from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
@@ -67,31 +68,30 @@ class ArchivedBlockFetcher(BlockFetcher):
         result = None if fetch.generation else await self._archive.block(fetch.number)
         if result is None:
             return None
-
-        async def receipts_of(block: VerifiedBlock, limit: AnswerLimit) -> bytes | None:
-            return await self._archive.receipts(block.header.hash, limit)
-
+        receipts_of = self._archive.receipts_body
         try:
             verified = await super()._verified(ORDINARY_L1_BLOCK, fetch.number, BlockAnswer(result.body), receipts_of)
-            if verified is not None and (block_hash := verified[0].header.hash) != result.hash:
+            if (block_hash := verified[0].header.hash) != result.hash:
                 raise InvalidDataError(f"it is block 0x{block_hash.hex()}")
             return verified
+        except BehindError:
+            return None
         except InvalidDataError as error:
             self._archive.damaged(result.hash, str(error))
             return None
 
     async def _verified(
         self, limit: AnswerLimit, number: int, answer: BlockAnswer, receipts_of: ReceiptsOf
-    ) -> tuple[L1Block, ...] | None:
+    ) -> tuple[L1Block, ...]:
         """Keep what an endpoint answered once it is verified, unless it is of another size than most."""
         body, receipts = answer.body, list[bytes | None]()
 
-        async def kept_receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
-            receipts.append(await receipts_of(block, most))
+        async def kept_receipts_of(*arguments: Any) -> bytes | None:
+            receipts.append(await receipts_of(*arguments))
             return receipts[-1]
 
         blocks = await super()._verified(limit, number, answer, kept_receipts_of)
-        if blocks is not None and limit is ORDINARY_L1_BLOCK:
+        if limit is ORDINARY_L1_BLOCK:
             await self._archive.keep(blocks[0].header, body, receipts[-1] if receipts else None)
         return blocks
 
@@ -132,22 +132,14 @@ class ArchivedBlobsStage(BlobsStage):
         super().__init__(config, bus, meter)
         self._archive = BlobArchive(folder.path)
 
-    @property
-    def has_source(self) -> bool:
-        return True
-
-    async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
-        await self._read_archive(pending)
-        if pending.missing and self._endpoints.all:
-            return await super()._fetch_missing(pending)
-        if pending.missing:
-            self._record_failure(pending, Code.BLOB_NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}", False)
-        return None
-
-    async def _read_archive(self, pending: PendingRequest) -> None:
+    async def _fetch_missing(self, pending: PendingRequest) -> None:
         if result := await self._archive.read(pending.missing):
             verified = await super()._verify(tuple(result), tuple(result.values()), pending)
             self._archive.damaged(result.keys() - pending.contents.keys(), verified.problems)
+        if pending.missing and not self._endpoints.all:
+            raise SourcesFailedError(SourceFailure(Failed.NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}"))
+        if pending.missing:
+            await super()._fetch_missing(pending)
 
     async def _verify(
         self, wanted: Sequence[Hash], offered: Sequence[OfferedBlob], pending: PendingRequest

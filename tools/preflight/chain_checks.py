@@ -8,7 +8,7 @@ import msgspec
 from rollup_node.node.checks.execution import FORKCHOICE, is_missing
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
 from rollup_node.stages.blobs.beacon_api import BeforeGenesisError, Failed, SourceFailure, classify
-from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError, SourcesFailedError
+from rollup_node.stages.blobs.process.client import BeaconEndpoints, SourcesFailedError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit
@@ -94,7 +94,7 @@ async def probe_blobs(
     where = f"slot {slot} (L1 block {block.number}, {duration(age)} old)"
     try:
         offer = await sources.fetch(slot, [block.blob])
-    except (BlobsNotFoundError, SourcesFailedError) as failure:
+    except SourcesFailedError as failure:
         return _missing(check, where, failure.failures, age, is_needed)
     if not offer.blobs:
         none = SourceFailure(Failed.HAS_NONE, f"{offer.endpoint.name}: an answer without blobs")

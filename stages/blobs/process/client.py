@@ -62,19 +62,15 @@ BLOCK_ROUTES = ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks")
 
 
 class BlobsNotFoundError(Exception):
-    """Every endpoint answers that it does not have the blobs. `failures` are those of the endpoints."""
-
-    def __init__(self, text: str, failures: Sequence[SourceFailure] = ()) -> None:
-        super().__init__(text)
-        self.failures = tuple(failures)
+    """An endpoint answers that it does not have the blobs."""
 
 
-class SourcesFailedError(EndpointError):
-    """All endpoints failed, at least one of them without answering that it does not have the blobs."""
+class SourcesFailedError(Exception):
+    """No source has returned the blobs; they are `not_found` if every one answers that it does not have them."""
 
-    def __init__(self, failures: Sequence[SourceFailure]) -> None:
-        super().__init__("Beacon API", "; ".join(failure.text for failure in failures))
-        self.failures = tuple(failures)
+    def __init__(self, *failures: SourceFailure, source: str = "", not_found: bool = False) -> None:
+        super().__init__(source + "; ".join(failure.text for failure in failures))
+        self.failures, self.not_found = failures, not_found
 
 
 class _Response(NamedTuple):
@@ -284,27 +280,22 @@ class BeaconEndpoint:
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
         """Return and record a response, with metrics of `label`. Raises EndpointError also for a refusal."""
-        try:
-            with self._meter.timed(label) as began:
-                response = await self._exchange(path, query, max_body, accept)
-                self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
-                if not is_success(response.status):
-                    raise self._refusal(response)
-        except EndpointError as error:
-            if isinstance(error, AnswerTooLargeError) or error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
-                self.record.answered(time.monotonic() - began)
-            else:
-                self.record.failed(error)
-            raise
-        self.record.answered(time.monotonic() - began)
-        return response
-
-    async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # Blobs are compressed data: gzip makes them no shorter.
         headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
-        status, answered, body = await self._http.get(self._http.below(path, query), headers, self._timeout, max_body)
-        media = answered.get("content-type", JSON).partition(";")[0].strip().lower()
-        return _Response(status, body, media)
+        url = self._http.below(path, query)
+        with self._meter.timed(label, self.record, is_answer=_is_answer):
+            status, answered, body = await self._http.get(url, headers, self._timeout, max_body)
+            response = _Response(status, body, answered.get("content-type", JSON).partition(";")[0].strip().lower())
+            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(body))
+            if not is_success(status):
+                raise self._refusal(response)
+            return response
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether an endpoint that fails so does what it can."""
+    is_refusal = isinstance(error, EndpointError) and error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA
+    return is_refusal or isinstance(error, AnswerTooLargeError)
 
 
 class BeaconEndpoints:
@@ -324,7 +315,7 @@ class BeaconEndpoints:
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
         """Return the first offer; the next endpoint is asked after a failure or HEDGE_SECONDS.
 
-        Raises BlobsNotFoundError if all endpoints answer so, EndpointError if all fail."""
+        Raises SourcesFailedError if all fail."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[BlobOffer], int] = {}
         failures: list[SourceFailure] = []
@@ -349,9 +340,8 @@ class BeaconEndpoints:
                     self._meter.failed(self.all[index].name, fault)
         finally:
             await cancel_all(running)
-        if all(failure.failed is Failed.HAS_NONE for failure in failures):
-            raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
-        raise SourcesFailedError(failures)
+        not_found = all(failure.failed is Failed.HAS_NONE for failure in failures)
+        raise SourcesFailedError(*failures, source="" if not_found else "Beacon API: ", not_found=not_found)
 
     def failed(self, offer: BlobOffer, failed: Failed) -> None:
         """Record that an offer lacked wanted blobs: the next endpoint is used first from now on."""

@@ -7,17 +7,10 @@ from functools import partial
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
-from rollup_node.stages.blobs.beacon_api import (
-    BeaconResponseError,
-    BeforeGenesisError,
-    Failed,
-    OfferedBlob,
-    SourceFailure,
-    classify,
-)
+from rollup_node.stages.blobs.beacon_api import BeforeGenesisError, Failed, OfferedBlob, SourceFailure, classify
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.pending_requests import PendingRequest, PendingRequests, content_size
-from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
+from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, SourcesFailedError
 from rollup_node.stages.blobs.process.da_client import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.tasks import BlobsVerified
@@ -41,7 +34,7 @@ IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
 BLOBS = "blobs"
 NO_ENDPOINT = "there is no endpoint to fetch blobs from: give one with --l1.beacon"
-_FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
+_FetchErrors = (EndpointError, BeforeGenesisError, SourcesFailedError, TaskFailed)
 
 
 def _named(name: str, group: str) -> str:
@@ -143,19 +136,8 @@ class BlobsStage(Stage):
         self.publish_health()
         return self._requests.next_retry(now, IDLE_SECONDS) if all_sent else RESEND_SECONDS
 
-    @property
-    def has_source(self) -> bool:
-        """Whether blobs may come from anywhere."""
-        return bool(self._endpoints.all)
-
     def _start_fetch(self, pending: PendingRequest) -> None:
-        """Start a fetch unless too many run; without an endpoint it fails, and is retried [O6].
-
-        For an urgent one there is room for one more of each client that waits."""
-        if not self.has_source:
-            self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
-            self._respond(pending)
-            return
+        """Start a fetch unless too many run; for an urgent one there is room for one more of each client that waits."""
         waiting = {client for other in self._requests if other.urgent for client in other.clients}
         if len(self._fetches) < MAX_FETCHES + (len(waiting) if pending.urgent else 0):
             pending.is_fetching = True
@@ -163,31 +145,29 @@ class BlobsStage(Stage):
 
     async def _fetch(self, pending: PendingRequest) -> None:
         """Fetch and verifies once; authentic blobs are kept even if others are missing."""
-        error: Exception | SourceFailure | None = None
         began = time.monotonic()
         try:
-            error = await self._fetch_missing(pending)
-        except _FetchErrors as failure:
-            error = failure
+            await self._fetch_missing(pending)
+        except _FetchErrors as error:
+            self._failed(pending, error)
         finally:
             pending.is_fetching = False
             self._work.wake.set()
             tracing.add("blobs", began, pending.block.hash, count=len(pending.blobs), missing=len(pending.missing))
-        if error is not None:
-            self._failed(pending, error)
         self._respond(pending)
 
-    async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
-        """Fetch what is missing of a request from an endpoint; why something still is."""
+    async def _fetch_missing(self, pending: PendingRequest) -> None:
+        """Fetch what is missing of a request from an endpoint. Raises one of _FetchErrors if any still is [O6]."""
+        if not self._endpoints.all:
+            raise SourcesFailedError(SourceFailure(Failed.NO_SOURCE, NO_ENDPOINT))
         slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
         offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
         wanted = tuple(ref.hash for ref in pending.missing)
         verified = await self._verify(wanted, offer.blobs, pending)
-        if not pending.missing:
-            return None
-        error = _lacking(offer, len(wanted), verified, pending)
-        self._endpoints.failed(offer, error.failed)
-        return error
+        if pending.missing:
+            failure = _lacking(offer, len(wanted), verified, pending)
+            self._endpoints.failed(offer, failure.failed)
+            raise SourcesFailedError(failure)
 
     async def _verify(
         self, wanted: Sequence[Hash], offered: Sequence[OfferedBlob], pending: PendingRequest
@@ -207,7 +187,7 @@ class BlobsStage(Stage):
             evicted = "true" if len(cache) < before + is_new else "false"
             self._meter.count("l1_source_cache_add", int(is_new), type=BLOBS, evicted=evicted)
 
-    def _failed(self, pending: PendingRequest, error: Exception | SourceFailure) -> None:
+    def _failed(self, pending: PendingRequest, error: Exception) -> None:
         """Record that blobs are missing. The slot may be wrong, unless a worker failed."""
         if isinstance(error, TaskFailed):
             pending.failed(None, one_line(str(error)), False, time.monotonic())
@@ -215,13 +195,12 @@ class BlobsStage(Stage):
             log.warn("could not verify blobs", code=Code.WORKER_FAILED.text, l1_block=pending.block, error=reason)
             return
         self._endpoints.clock.doubt()
-        not_found = isinstance(error, BlobsNotFoundError)
-        text = error.text if isinstance(error, SourceFailure) else str(error)
-        code = classify(_failures(error), time.time() - pending.block.timestamp)
-        self._record_failure(pending, code, f"{text} ({self._endpoints.clock})" if not_found else text, not_found)
-
-    def _record_failure(self, pending: PendingRequest, code: Code, error: str, not_found: bool) -> None:
-        pending.failed(code, one_line(error), not_found, time.monotonic())
+        if not isinstance(error, SourcesFailedError):
+            kind = Failed.OTHER_CHAIN if isinstance(error, BeforeGenesisError) else Failed.NO_ANSWER
+            error = SourcesFailedError(SourceFailure(kind, str(error)))
+        text = f"{error} ({self._endpoints.clock})" if error.not_found else str(error)
+        code = classify(error.failures, time.time() - pending.block.timestamp)
+        pending.failed(code, one_line(text), error.not_found, time.monotonic())
         self._report(pending)
 
     def _report(self, pending: PendingRequest) -> None:
@@ -262,15 +241,6 @@ def _lacking(offer: BlobOffer, wanted: int, verified: BlobsVerified, pending: Pe
     if not verified.problems:
         return SourceFailure(Failed.HAS_NONE, text)
     return SourceFailure(Failed.OTHER_BLOBS if len(offer.blobs) > wanted else Failed.WRONG_BLOBS, text)
-
-
-def _failures(error: Exception | SourceFailure) -> Sequence[SourceFailure]:
-    if isinstance(error, SourceFailure):
-        return (error,)
-    if isinstance(error, BlobsNotFoundError | SourcesFailedError):
-        return error.failures
-    kind = Failed.OTHER_CHAIN if isinstance(error, BeforeGenesisError) else Failed.NO_ANSWER
-    return (SourceFailure(kind, str(error)),)
 
 
 build = BlobsStage

@@ -15,14 +15,14 @@ from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers, blocks_per_request
 from rollup_node.stages.l1.process.client import BehindError, L1Endpoint, L1Endpoints, code_of, describe_error
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.protocol.types import Hash, L1Block
 
 _FetchErrors = (EndpointError, RpcFailure, InvalidDataError, TaskFailed)
-ReceiptsOf = Callable[[VerifiedBlock, AnswerLimit], Awaitable[bytes | None]]
+ReceiptsOf = Callable[[Hash, Sequence[Hash], AnswerLimit], Awaitable[bytes | None]]
 
 
 class FetchResult(NamedTuple):
@@ -188,19 +188,12 @@ class BlockFetcher:
                 return None
             answer = BlockAnswer(body)
             del body
-
-        async def receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
-            return await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
-
-        blocks = await self._verified(limit, number, answer, receipts_of)
-        if blocks is None:
-            raise BehindError("the endpoint does not have the receipts yet")
-        return blocks
+        return await self._verified(limit, number, answer, endpoint.receipts_body)
 
     async def _verified(
         self, limit: AnswerLimit, number: int, answer: BlockAnswer, receipts_of: ReceiptsOf
-    ) -> tuple[L1Block, ...] | None:
-        """Return the block in a response, None where `receipts_of` has none of it. Raises InvalidDataError, as that."""
+    ) -> tuple[L1Block, ...]:
+        """Return the block in a response. Raises InvalidDataError, BehindError where `receipts_of` has none of it."""
         self._held.hold(number, len(answer))
         result = await self._workers.run(VerifyBlock(number, answer.take(), self._trust, self._l1_filters))
         self._held.hold(number, len(answer))
@@ -209,9 +202,9 @@ class BlockFetcher:
             most = receipts_limit(block.gas_used)
             if limit is ORDINARY_L1_BLOCK:
                 most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
-            body = await receipts_of(block, most)
+            body = await receipts_of(block.header.hash, block.transaction_hashes, most)
             if body is None:
-                return None
+                raise BehindError("the endpoint does not have the receipts yet")
             receipts = BlockAnswer(body)
             del body
             self._held.hold(number, len(answer) + len(receipts))

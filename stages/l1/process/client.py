@@ -280,20 +280,13 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Await a call, or a batch of `calls`, and record its metrics."""
-        with self._meter.timed(method) as began:
-            try:
-                result = await call
-            except RpcFailure as failure:
-                if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
-                    self.record.answered(time.monotonic() - began, calls)
-                else:
-                    self.record.failed(failure, calls)
-                raise
-            except EndpointError as failure:
-                self.record.failed(failure, calls)
-                raise
-            self.record.answered(time.monotonic() - began, calls)
-            return result
+        with self._meter.timed(method, self.record, calls, _is_answer):
+            return await call
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether an endpoint that answers so does what it can."""
+    return isinstance(error, RpcFailure) and (is_not_found(error.message) or is_unsupported(error.code, error.message))
 
 
 class L1Endpoints:
@@ -326,11 +319,14 @@ class L1Endpoints:
         names = " and ".join(endpoint.name for endpoint in self.all)
         raise EndpointError(names, f"overloaded and asked not to retry for {wait:.0f} s", retry_after=wait)
 
-    async def ask(self, what: str, call: Callable[[L1Endpoint], Awaitable[T]]) -> tuple[L1Endpoint, T]:
-        """Return the endpoint in use, and what a call of it returns. Raises TemporaryError with what was asked for."""
-        endpoint: L1Endpoint | None = None
+    async def ask(
+        self, what: str, call: Callable[[L1Endpoint], Awaitable[T]], endpoint: L1Endpoint | None = None
+    ) -> tuple[L1Endpoint, T]:
+        """Return the endpoint in use, or the given one, and what a call of it returns.
+
+        Raises TemporaryError with what was asked for."""
         try:
-            endpoint = self.pick()
+            endpoint = endpoint or self.pick()
             return endpoint, await call(endpoint)
         except (EndpointError, RpcFailure, InvalidDataError) as error:
             if endpoint is not None:

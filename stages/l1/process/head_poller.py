@@ -2,26 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
 
-from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker, NewestBlock, NewestBody
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, code_of, describe_error, header_json_in
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, header_json_in
 from rollup_node.stages.l1.receipts import is_unsupported
-from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.l1.verify import verify_block_ref
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
-T = TypeVar("T")
 log = get_logger("l1")
 
 LABELS = ("safe", "finalized")
@@ -89,8 +87,8 @@ class HeadPoller:
 
     async def _subscribe(self) -> L1Endpoint | None:
         """Return the endpoint in use if it says when there is a new head; None if it has to be polled."""
-        endpoint = self._pick("head")
-        if not await self._checked(endpoint, endpoint.subscribe_heads(), "newest"):
+        endpoint, notifies = await self._endpoints.ask("L1 newest block", L1Endpoint.subscribe_heads)
+        if not notifies:
             return None
         await asyncio.sleep(max(0.0, self._polled_at + MIN_SECONDS - time.monotonic()))
         return endpoint
@@ -105,7 +103,7 @@ class HeadPoller:
             await notifier.reconnect()
 
     async def _update_head(self, notifier: L1Endpoint | None) -> None:
-        endpoint, ref, body = await self._poll_newest(notifier)
+        endpoint, (ref, body) = await self._poll_newest(notifier)
         if ref is None:
             raise TemporaryError(f"{endpoint.name}: the L1 endpoint has no latest block", Code.L1_BLOCK)
         before, finalized = self._tracker.head, self._tracker.finalized
@@ -148,27 +146,29 @@ class HeadPoller:
             self._on_new_head(reorged or self._was_dropped)
             self._was_dropped = False
 
-    async def _poll_newest(self, notifier: L1Endpoint | None) -> tuple[L1Endpoint, L1BlockRef | None, bytes | None]:
+    async def _poll_newest(
+        self, notifier: L1Endpoint | None
+    ) -> tuple[L1Endpoint, tuple[L1BlockRef | None, bytes | None]]:
         """Return the endpoint in use, its newest reference, and the full answer if asked for. Raises TemporaryError."""
-        endpoint = self._pick("latest block")
         notified = notifier is not None and notifier.notifications != self._notifications
-        if not self._newest.pays(self._tracker.head, notified):
-            return endpoint, await self._ref(endpoint, "latest"), None
-        try:
-            body = await endpoint.block_body("latest", ORDINARY_L1_BLOCK)
-            header = None if body is None else header_json_in(body, ORDINARY_L1_BLOCK)
-            return endpoint, None if header is None else verify_block_ref(header, self._config.trust_rpc), body
-        except AnswerTooLargeError:
-            return endpoint, await self._ref(endpoint, "latest"), None
-        except (EndpointError, RpcFailure, InvalidDataError) as error:
-            raise self._failed(endpoint, error, "latest") from None
+        pays = self._newest.pays(self._tracker.head, notified)
+
+        async def newest_of(endpoint: L1Endpoint) -> tuple[L1BlockRef | None, bytes | None]:
+            try:
+                body = await endpoint.block_body("latest", ORDINARY_L1_BLOCK) if pays else None
+            except AnswerTooLargeError:
+                body = None
+            header = await endpoint.block_json("latest") if body is None else header_json_in(body, ORDINARY_L1_BLOCK)
+            return None if header is None else verify_block_ref(header, self._config.trust_rpc), body
+
+        return await self._endpoints.ask("L1 latest block", newest_of)
 
     async def poll_finality(self) -> float:
         """Poll the safe and the finalized block; the seconds until the next poll. Raises TemporaryError."""
-        (endpoint, safe), (also, finalized) = await self._poll("safe"), await self._poll("finalized")
+        (endpoint, safe), (also, finalized) = await self._ask("safe"), await self._ask("finalized")
         contradiction = None
         if endpoint is also and (safe is not None or finalized is not None):
-            await self._checked(endpoint, endpoint.check_chain())
+            await self._endpoints.ask("L1 chain id", L1Endpoint.check_chain, endpoint)
             contradiction = await self._take_labels(endpoint, safe, finalized)
         if contradiction is None:
             self._contradicted.end("L1's finalized block is on its chain again", finalized=self._tracker.finalized)
@@ -232,7 +232,7 @@ class HeadPoller:
 
         Raises TemporaryError if its chain does not have it, until so many polls have disproved it that it is
         dropped."""
-        await self._checked(endpoint, endpoint.check_chain())
+        await self._endpoints.ask("L1 chain id", L1Endpoint.check_chain, endpoint)
         finalized = self._tracker.finalized
         if finalized is None or ref == finalized:
             return
@@ -303,19 +303,22 @@ class HeadPoller:
                 Code.FINALITY_STALE, "L1's finalized block does not change", finalized=finalized, head=head
             )
 
-    async def _poll(self, label: str) -> tuple[L1Endpoint, L1BlockRef | None]:
-        """Return the endpoint in use and the verified reference of a label's block from it.
+    async def _ask(self, label: str, endpoint: L1Endpoint | None = None) -> tuple[L1Endpoint, L1BlockRef | None]:
+        """Return the endpoint in use, or the given one, and the verified reference of a label's block from it.
 
         None if it has none or does not support the label. Raises TemporaryError if the call fails."""
-        endpoint = self._pick(f"{label} block")
-        return endpoint, await self._ref(endpoint, label)
 
-    def _pick(self, what: str) -> L1Endpoint:
-        """Return the endpoint in use. Raises TemporaryError with what was wanted if there is none."""
-        try:
-            return self._endpoints.pick()
-        except EndpointError as error:
-            raise TemporaryError(f"L1 {what}: {error}", code_of(error)) from None
+        async def ref_of(endpoint: L1Endpoint) -> L1BlockRef | None:
+            try:
+                block = await endpoint.block_json(label)
+            except RpcFailure as error:
+                if label not in LABELS or not is_unsupported(error.code, error.message):
+                    raise
+                log.debug("the L1 endpoint does not support a label", label=label, error=error)
+                return None
+            return None if block is None else verify_block_ref(block, self._config.trust_rpc)
+
+        return await self._endpoints.ask(f"L1 {label} block", ref_of, endpoint)
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
         """Return the endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
@@ -325,24 +328,5 @@ class HeadPoller:
             raise TemporaryError(text, Code.L1_BLOCK)
         return result
 
-    async def _ref(self, endpoint: L1Endpoint, label: str) -> L1BlockRef | None:
-        block = await self._checked(endpoint, endpoint.block_json(label), label)
-        try:
-            return None if block is None else verify_block_ref(block, self._config.trust_rpc)
-        except InvalidDataError as error:
-            raise self._failed(endpoint, error, label) from None
-
-    async def _checked(self, endpoint: L1Endpoint, call: Awaitable[T], label: str = "") -> T | None:
-        """Return the result of a call of an endpoint; None if it does not support the label. Raises TemporaryError."""
-        try:
-            return await call
-        except (EndpointError, RpcFailure) as error:
-            if isinstance(error, RpcFailure) and label in LABELS and is_unsupported(error.code, error.message):
-                log.debug("the L1 endpoint does not support a label", label=label, error=error)
-                return None
-            raise self._failed(endpoint, error, label) from None
-
-    def _failed(self, endpoint: L1Endpoint, error: Exception, label: str) -> TemporaryError:
-        self._endpoints.failed(endpoint, error)
-        what = f"{label} block" if label else "chain id"
-        return TemporaryError(f"L1 {what}: {describe_error(endpoint, error)}", code_of(error))
+    async def _ref(self, endpoint: L1Endpoint, number: str) -> L1BlockRef | None:
+        return (await self._ask(number, endpoint))[1]

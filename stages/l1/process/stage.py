@@ -246,7 +246,7 @@ class L1Stage(Stage):
             self._fetcher.start(fetches)
         self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
         self.publish_health()
-        retry = self._window.next_retry(now)
+        retry = self._window.next_retry(ranges, now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.01), IDLE_SECONDS)
         return pause if all_sent else min(pause, RESEND_SECONDS)
 

@@ -8,7 +8,7 @@ import rlp
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
-from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encode_header, header_hash
+from rollup_node.stages.protocol.headers import Header, encode_header, header_hash
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
 from rollup_node.tools.recorded.recording import block_json, header_json, receipt_json, transaction_json
@@ -19,8 +19,8 @@ from tests.conformance.kit.chain import (
     L1_BLOCK_TIME,
     L1_CHAIN_ID,
     SYSTEM_CONFIG_CONTRACT,
-    batcher_update,
 )
+from tests.support.chains.fake_l1_chain import plain_header
 from tests.support.chains.logs_bloom import logs_bloom
 
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
@@ -51,11 +51,6 @@ class EndpointBlock(NamedTuple):
         return header_hash(self.header)
 
 
-def config_event(batcher: bytes = b"\xbb" * 20) -> Log:
-    """Return an event that changes the batcher."""
-    return batcher_update(batcher)
-
-
 class L1Endpoint:
     """Blocks from `FIRST_L1` on, and the methods that give them."""
 
@@ -65,26 +60,17 @@ class L1Endpoint:
 
     def add(self, *transactions: EndpointTransaction, branch: int = 0) -> EndpointBlock:
         """Another block."""
-        number = FIRST_L1 + len(self.blocks)
         receipts = tuple(_receipt(item, GAS * place) for place, item in enumerate(transactions, start=1))
         logs = [log for transaction in transactions for log in transaction.logs]
-        header = Header(
-            parent_hash=self.blocks[-1].hash if self.blocks else bytes(32),
-            uncles_hash=EMPTY_UNCLES_HASH,
+        header = plain_header(
+            FIRST_L1 + len(self.blocks),
+            self.blocks[-1].hash if self.blocks else bytes(32),
+            GENESIS_TIME + L1_BLOCK_TIME * len(self.blocks),
             miner=branch.to_bytes(20, "big"),
-            state_root=bytes(32),
             transactions_root=ordered_root([transaction.raw for transaction in transactions]),
             receipts_root=ordered_root(receipts),
             logs_bloom=_bloom(logs),
-            difficulty=0,
-            number=number,
-            gas_limit=30_000_000,
             gas_used=GAS * len(transactions),
-            timestamp=GENESIS_TIME + L1_BLOCK_TIME * len(self.blocks),
-            extra_data=b"",
-            mix_hash=bytes(32),
-            nonce=bytes(8),
-            base_fee=7,
         )
         self.blocks.append(EndpointBlock(header, transactions, receipts))
         return self.blocks[-1]

@@ -5,15 +5,12 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.blobs import kzg, tasks
 from rollup_node.stages.blobs.beacon_api import OfferedBlob, parse_sidecars
 from rollup_node.stages.blobs.tasks import (
     BLOB_SIZE,
-    MAX_DATA,
     BlobDataError,
     BlobsVerified,
     VerifyBlobs,
@@ -116,21 +113,10 @@ def test_authentic_blobs_of_another_encoding_are_refused_by_rule(sidecars_json: 
     assert {(content.data, content.refused) for content in verified.contents} == {(None, "BL1")}
 
 
-def _rule(blob: bytes) -> str:
-    with pytest.raises(BlobDataError) as caught:
-        decode_blob(blob)
-    return caught.value.rule
-
-
 def test_a_blob_of_another_size_is_refused() -> None:
-    assert _rule(bytes(BLOB_SIZE - 1)) == "BL"
-
-
-@settings(max_examples=40)
-@given(st.binary(max_size=600), st.integers(0, 300))
-def test_any_data_comes_back(data: bytes, times: int) -> None:
-    data = (data * times)[:MAX_DATA] or data
-    assert decode_blob(encode_blob(data)) == data
+    """[BL] The other rules are conformance cases."""
+    with pytest.raises(BlobDataError, match=r"\[BL\]"):
+        decode_blob(bytes(BLOB_SIZE - 1))
 
 
 def test_recorded_blobs(shared_data: Path) -> None:

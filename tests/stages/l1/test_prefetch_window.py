@@ -66,7 +66,7 @@ def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> 
         failure = w.failure(10)
         assert failure is not None and failure.error is REFUSED
         assert w.plan([BlockRange(10, 12)], 9, now) == []
-        pause = w.next_retry(now)
+        pause = w.next_retry([BlockRange(10, 12)], now)
         assert pause is not None
         pauses.append(pause)
         now += pause
@@ -81,11 +81,11 @@ def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
         w.failed(fetch, REFUSED, now)
     tried = []
     for _ in range(9):
-        pause = w.next_retry(now)
+        pause = w.next_retry([wanted], now)
         assert pause is not None and pause > 0
         now += pause
         (first,) = w.plan([wanted], 99, now)
-        assert w.next_retry(now) is None, "nothing else is due while that is fetched"
+        assert w.next_retry([wanted], now) is None, "nothing else is due while that is fetched"
         tried.append(first.number)
         w.failed(first, REFUSED, now)
     assert tried == [10] * 9

@@ -19,8 +19,9 @@ from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, keccak_comm
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.types import L1Header, Log
+from tests.conformance.kit.chain import STRANGER, batcher_update
 from tests.conformance.kit.l1_endpoint import L1_FILTER as ENDPOINT_FILTER
-from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint
 from tests.conformance.kit.l1_transactions import signed
 
 JsonByNumber = Callable[[int], Any]
@@ -136,7 +137,7 @@ def test_a_block_with_challenges(trust: bool) -> None:
     """Each log with the data of its own transaction, and no other log [ADA5, ADA7]."""
     endpoint = L1Endpoint()
     block = endpoint.add(
-        call(b"", config_event(), event(1)),
+        call(b"", batcher_update(STRANGER), event(1)),
         call(resolve_call(b"first"), event(3), event(2), event(2)),
         call(resolve_call(b"unrelated")),
         call(resolve_call(b"failed"), event(2), succeeded=False),
@@ -159,7 +160,7 @@ def test_a_block_with_challenges(trust: bool) -> None:
 
 def test_calldata_is_kept_only_where_a_challenge_may_be() -> None:
     endpoint = L1Endpoint()
-    block = endpoint.add(call(resolve_call(b"input"), config_event()))
+    block = endpoint.add(call(resolve_call(b"input"), batcher_update(STRANGER)))
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": endpoint.block(block.number)})
     result = run_over_the_codec(VerifyBlock(block.number, body, False, (WITH_CHALLENGES,)))
     assert isinstance(result, NeedsReceipts)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
-from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
+from rollup_node.stages.blobs.process.client import BeaconEndpoints, SourcesFailedError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
@@ -43,8 +43,9 @@ async def test_path_and_key_of_the_url_are_kept() -> None:
 
     meter = Meter("blobs")
     async with beacon_endpoints(handler, path="/base/?key=abc", meter=meter) as endpoints:
-        with pytest.raises(BlobsNotFoundError):
+        with pytest.raises(SourcesFailedError) as caught:
             await endpoints.fetch(7, WANTED)
+        assert caught.value.not_found
     text = meter.text().decode()
     assert re.search(r'endpoint_failures_total{endpoint="127.0.0.1:\d+",fault="has_none",rpc="beacon"} 1.0', text)
     assert 'rpc_client_responses_total{error="http_404",method="blobs",rpc="beacon"} 1.0' in text
@@ -60,8 +61,8 @@ async def test_a_slow_response_times_out() -> None:
         await asyncio.sleep(5)
         return web.Response()
 
-    async with beacon_endpoints(handler, timeout=0.05) as endpoints:
-        with pytest.raises(EndpointError, match=r"no answer within 0\.05 s"):
+    async with beacon_endpoints(handler, timeout=0.3) as endpoints:
+        with pytest.raises(EndpointError, match=r"no answer within 0\.3 s"):
             await endpoints.clock.slot_at(100)
 
 
@@ -153,7 +154,7 @@ async def test_where_the_blobs_route_answers_badly_sidecars_are_asked_for(status
     assert asked[-2:] == ["blob_sidecars"] * 2, "the blobs route is not asked again soon"
     sidecars.clear()
     async with beacon_endpoints(handler) as endpoints:
-        with pytest.raises(EndpointError, match=rf"({status}|JSON|malformed).*; blob_sidecars: "):
+        with pytest.raises(SourcesFailedError, match=rf"({status}|JSON|malformed).*; blob_sidecars: "):
             await endpoints.fetch(7, wanted)
 
 
@@ -164,47 +165,40 @@ async def test_a_source_that_throttles_is_not_asked_for_sidecars_as_well() -> No
 
     asked: list[str] = []
     async with beacon_endpoints(handler) as endpoints:
-        with pytest.raises(EndpointError, match="429"):
+        with pytest.raises(SourcesFailedError, match="429"):
             await endpoints.fetch(7, WANTED[:1])
     assert asked == ["blobs"]
 
 
-async def fetch_twice(handler: Handler) -> None:
-    """Two fetches of a blob that is not there."""
-
-    async with beacon_endpoints(handler) as endpoints:
-        for _ in range(2):
-            with pytest.raises(BlobsNotFoundError):
-                await endpoints.fetch(7, WANTED[:1])
+NOT_FOUND = '{"code":404,"message":"Block not found"}'
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize(
-    ("status", "body", "routes"),
+    ("status", "body", "other", "is_asked_again"),
     [
-        (404, "404 page not found", ["blobs", "blob_sidecars", "blob_sidecars"]),
-        (405, "", ["blobs", "blob_sidecars", "blob_sidecars"]),
-        (404, '{"code":404,"message":"Block not found"}', ["blobs", "blob_sidecars"] * 2),
+        (404, "404 page not found", NOT_FOUND, False),
+        (405, "", NOT_FOUND, False),
+        (501, "", NOT_FOUND, False),
+        (400, "", NOT_FOUND, True),
+        (404, NOT_FOUND, NOT_FOUND, True),
+        (404, "<html>", "<html>", True),
     ],
 )
-async def test_a_route_that_the_server_lacks_is_not_asked_for_again(status: int, body: str, routes: list[str]) -> None:
-    """Unlike blobs that it lacks, which may come."""
+async def test_a_route_that_the_server_lacks_is_not_asked_for_again(
+    status: int, body: str, other: str, is_asked_again: bool
+) -> None:
+    """[BCN5] Unlike blobs that it lacks, which may come, and the routes of a proxy without its backend."""
 
     async def handler(request: web.Request) -> web.Response:
         asked.append(request.path.split("/")[-2])
-        if asked[-1] == "blobs":
-            return web.Response(status=status, text=body)
-        return web.json_response({"code": 404, "message": "Block not found"}, status=404)
+        is_blobs = asked[-1] == "blobs"
+        return web.Response(status=status if is_blobs else 404, text=body if is_blobs else other)
 
     asked: list[str] = []
-    await fetch_twice(handler)
-    assert asked == routes
-
-
-async def test_a_proxy_without_its_backend_is_asked_for_both_routes() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        asked.append(request.path.split("/")[-2])
-        return web.Response(status=404, text="<html>")
-
-    asked: list[str] = []
-    await fetch_twice(handler)
-    assert asked == ["blobs", "blob_sidecars"] * 2
+    async with beacon_endpoints(handler) as endpoints:
+        for _ in range(2):
+            with pytest.raises(SourcesFailedError) as caught:
+                await endpoints.fetch(7, WANTED[:1])
+            assert caught.value.not_found
+    assert asked == ["blobs", "blob_sidecars", *["blobs"] * is_asked_again, "blob_sidecars"]
