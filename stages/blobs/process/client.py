@@ -280,22 +280,27 @@ class BeaconEndpoint:
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
         """Return and record a response, with metrics of `label`. Raises EndpointError also for a refusal."""
+        try:
+            with self._meter.timed(label) as began:
+                response = await self._exchange(path, query, max_body, accept)
+                self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
+                if not is_success(response.status):
+                    raise self._refusal(response)
+        except EndpointError as error:
+            if isinstance(error, AnswerTooLargeError) or error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
+                self.record.answered(time.monotonic() - began)
+            else:
+                self.record.failed(error)
+            raise
+        self.record.answered(time.monotonic() - began)
+        return response
+
+    async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # Blobs are compressed data: gzip makes them no shorter.
         headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
-        url = self._http.below(path, query)
-        with self._meter.timed(label, self.record, is_answer=_is_answer):
-            status, answered, body = await self._http.get(url, headers, self._timeout, max_body)
-            response = _Response(status, body, answered.get("content-type", JSON).partition(";")[0].strip().lower())
-            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(body))
-            if not is_success(status):
-                raise self._refusal(response)
-            return response
-
-
-def _is_answer(error: Exception) -> bool:
-    """Whether an endpoint that fails so does what it can."""
-    is_refusal = isinstance(error, EndpointError) and error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA
-    return is_refusal or isinstance(error, AnswerTooLargeError)
+        status, answered, body = await self._http.get(self._http.below(path, query), headers, self._timeout, max_body)
+        media = answered.get("content-type", JSON).partition(";")[0].strip().lower()
+        return _Response(status, body, media)
 
 
 class BeaconEndpoints:

@@ -108,36 +108,23 @@ class RpcMeter:
         self._meter, self._rpc = meter, rpc
 
     @contextmanager
-    def timed(
-        self,
-        method: str,
-        record: EndpointRecord | None = None,
-        calls: int = 1,
-        is_answer: Callable[[Exception], bool] = lambda error: False,
-    ) -> Iterator[float]:
-        """Count a request of so many calls and what becomes of it in the block, also in `record`.
-
-        `is_answer` says which errors count as answers there. Yields the start, in seconds of the monotonic clock."""
+    def timed(self, method: str) -> Iterator[float]:
+        """Count a request and what becomes of it in the block; yield its start, in seconds of the monotonic clock."""
         began, outcome = time.monotonic(), NO_ANSWER
-        failure: Exception | None = None
         if self._meter is not None:
             self._meter.count("rpc_client_requests_total", rpc=self._rpc, method=method)
         try:
             yield began
             outcome = OK
-        except RpcFailure as error:
-            outcome, failure = f"rpc_{error.code}", error
+        except RpcFailure as failure:
+            outcome = f"rpc_{failure.code}"
             raise
         except EndpointError as error:
-            outcome, failure = f"http_{error.status}" if error.status else NO_ANSWER, error
+            outcome = f"http_{error.status}" if error.status else NO_ANSWER
             raise
         finally:
-            seconds = time.monotonic() - began
-            if record is not None and failure is not None and not is_answer(failure):
-                record.failed(failure, calls)
-            elif record is not None and (failure is not None or outcome == OK):
-                record.answered(seconds, calls)
             if self._meter is not None:
+                seconds = time.monotonic() - began
                 self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=self._rpc, method=method)
                 self._meter.count("rpc_client_responses_total", rpc=self._rpc, method=method, error=outcome)
 

@@ -280,13 +280,20 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Await a call, or a batch of `calls`, and record its metrics."""
-        with self._meter.timed(method, self.record, calls, _is_answer):
-            return await call
-
-
-def _is_answer(error: Exception) -> bool:
-    """Whether an endpoint that answers so does what it can."""
-    return isinstance(error, RpcFailure) and (is_not_found(error.message) or is_unsupported(error.code, error.message))
+        with self._meter.timed(method) as began:
+            try:
+                result = await call
+            except RpcFailure as failure:
+                if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
+                    self.record.answered(time.monotonic() - began, calls)
+                else:
+                    self.record.failed(failure, calls)
+                raise
+            except EndpointError as failure:
+                self.record.failed(failure, calls)
+                raise
+            self.record.answered(time.monotonic() - began, calls)
+            return result
 
 
 class L1Endpoints:
