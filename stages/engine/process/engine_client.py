@@ -21,10 +21,11 @@ from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     MalformedAnswerError,
     NoAnswerError,
+    RpcFailure,
     tls_code,
 )
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt
