@@ -10,8 +10,14 @@ from yarl import URL
 from rollup_node.node.checks.finding import Finding, error
 from rollup_node.stages.engine.process.engine_client import TOKEN_CODES, code_of
 from rollup_node.stages.io.http.client import HttpClient
-from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, parsed_url, tls_code
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import (
+    EndpointError,
+    NoAnswerError,
+    RpcFailure,
+    endpoint_name,
+    parsed_url,
+    tls_code,
+)
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 

@@ -9,7 +9,8 @@ from typing import Any
 from rollup_node.node.checks.finding import Finding, error, ok, warning
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity, fork_doubts
 from rollup_node.stages.engine.process.engine_client import chain_config, engine_identity
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND

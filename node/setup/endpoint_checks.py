@@ -24,7 +24,8 @@ from rollup_node.node.options.supernode import errors_of_chain, scoped
 from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import CheckpointConfig

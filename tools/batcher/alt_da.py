@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.commitments import (
     CHALLENGE_TOPIC,
     VERSION,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.http.endpoint_errors import endpoint_name
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, endpoint_name
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
 from rollup_node.stages.l1.receipts import is_not_found
 from rollup_node.stages.l1.verify import InvalidDataError, parse_block, verify_block

@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 
 from rollup_node.node.options.errors import shown_url
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.common import address

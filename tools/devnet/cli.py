@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.tools.devnet import status as views
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles, l1_genesis, write_json, write_secrets

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.node.options.value_types import HTTP_URL
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import Level, configure, get_logger, write_to_stderr
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import DEPOSITOR_KEY, FIRST_CHAIN, RECEIVER_KEY, TRANSFER_KEY, DevnetChain

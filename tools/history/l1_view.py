@@ -11,7 +11,8 @@ import msgspec
 
 from rollup_node.node.options.given_files import regular_file
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.protocol.types import L2BlockContent

@@ -11,7 +11,8 @@ import orjson
 from rollup_node.node.checks.execution import engine_client
 from rollup_node.node.options.given_files import regular_file
 from rollup_node.stages.engine.process.engine_answers import Block, payload_of_block
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
 from rollup_node.stages.protocol.errors import TemporaryError

@@ -46,7 +46,8 @@ def no_rollup_node(name: str) -> str:
 async def call_node(url: str, method: str, not_found: str) -> Any:
     """Return a node's answer. Raises SetupError, with `not_found` for a node that does not have the method."""
     # Deferred: it takes long to import.
-    from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+    from rollup_node.stages.io.http.endpoint_errors import RpcFailure
+    from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 
     client = JsonRpcClient(url)
     try:

@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import cli
 from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.ports import reserved_numbers

@@ -9,7 +9,8 @@ from rollup_node.node.checks.execution import FORKCHOICE, is_missing
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
 from rollup_node.stages.blobs.beacon_api import BeforeGenesisError, Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, SourcesFailedError
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.config import RollupConfig

@@ -37,8 +37,8 @@ from rollup_node.node.setup.endpoint_checks import (
 from rollup_node.node.system.resources import Memory, free_tasks, in_mb, is_little, read_memory, task_limit_text
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, is_ipc
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, endpoint_name, is_ipc
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddressError, is_within, parse_ip, parse_subnet

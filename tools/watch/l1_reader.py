@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.verify import InvalidDataError, proven_value, verify_header
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex

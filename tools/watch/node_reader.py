@@ -7,7 +7,8 @@ from yarl import URL
 
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.errors import DECODE_ERRORS, METHOD_NOT_FOUND
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
 from rollup_node.stages.protocol.types import Hash

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash

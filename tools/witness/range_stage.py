@@ -11,7 +11,8 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.checks.execution import engine_client
 from rollup_node.stages.engine.calls.heads import L2BlockInfo
 from rollup_node.stages.engine.starts.start_search import Base
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.engine import AttributesReady, PipelineStart

@@ -99,6 +99,12 @@ class BlobOffer(NamedTuple):
     are_sidecars: bool
 
 
+def _is_limitation(error: Exception) -> bool:
+    """Return whether an endpoint answers that it does not serve a route, or the answer is longer than asked for."""
+    is_unsupported = getattr(error, "status", None) in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA
+    return isinstance(error, AnswerTooLargeError) or is_unsupported
+
+
 class BeaconEndpoint:
     """One Beacon API. Methods raise EndpointError without an answer, BeaconResponseError for a wrong one."""
 
@@ -280,20 +286,12 @@ class BeaconEndpoint:
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
         """Return and record a response, with metrics of `label`. Raises EndpointError also for a refusal."""
-        try:
-            with self._meter.timed(label) as began:
-                response = await self._exchange(path, query, max_body, accept)
-                self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
-                if not is_success(response.status):
-                    raise self._refusal(response)
-        except EndpointError as error:
-            if isinstance(error, AnswerTooLargeError) or error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
-                self.record.answered(time.monotonic() - began)
-            else:
-                self.record.failed(error)
-            raise
-        self.record.answered(time.monotonic() - began)
-        return response
+        with self._meter.timed(label), self.record.timed(is_answer=_is_limitation):
+            response = await self._exchange(path, query, max_body, accept)
+            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
+            if not is_success(response.status):
+                raise self._refusal(response)
+            return response
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # Blobs are compressed data: gzip makes them no shorter.

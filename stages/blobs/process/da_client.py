@@ -57,16 +57,9 @@ class DaClient:
 
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
         """Return an input. Raises InputNotFoundError, TooLargeAheadError if it is `ahead` of need, or EndpointError."""
-        try:
-            with self._meter.timed(METHOD) as began:
-                read = await self._exchange(commitment, ahead)
-        except (InputNotFoundError, TooLargeAheadError):
-            self.record.answered(time.monotonic() - began)
-            raise
-        except EndpointError as failure:
-            self.record.failed(failure)
-            raise
-        self.record.answered(time.monotonic() - began)
+        answers = InputNotFoundError, TooLargeAheadError
+        with self._meter.timed(METHOD), self.record.timed(is_answer=lambda error: isinstance(error, answers)):
+            read = await self._exchange(commitment, ahead)
         size = len(read.data) if isinstance(read, InputResponse) else read.size
         self._meter.exchanged(METHOD, len(commitment.encode()), size)
         return read

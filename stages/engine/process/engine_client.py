@@ -21,10 +21,11 @@ from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     MalformedAnswerError,
     NoAnswerError,
+    RpcFailure,
     tls_code,
 )
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt
@@ -135,7 +136,9 @@ class EngineClient:
         try:
             payload = self._read(method, lambda: answers.payload_of_envelope(result))
         except MalformedJsonError as error:
-            raise self._failed(MalformedAnswerError(self._rpc.name, str(error))) from None
+            failure = MalformedAnswerError(self._rpc.name, str(error))
+            self.record.failed(failure)
+            raise self._error(failure) from None
         self._sealed = payload, bytes(result.execution_payload)
         return payload
 
@@ -229,16 +232,12 @@ class EngineClient:
     async def _range(self, first: int, last: int, shape: Any) -> list[Any]:
         """Return the results for the canonical blocks of a range that are no errors, in one batch."""
         calls = [(BY_NUMBER, (hex(number), True)) for number in range(first, last + 1)]
-        began = time.monotonic()
         try:
-            result = await self._rpc.batch(calls, shape)
-        except EndpointError as error:
-            raise self._failed(error, len(calls)) from None
-        except RpcFailure as failure:
-            self.record.failed(failure, len(calls))
-            raise self._error(failure) from None
+            with self.record.timed(len(calls)):
+                result = await self._rpc.batch(calls, shape)
+        except (EndpointError, RpcFailure) as error:
+            raise self._error(error) from None
         self._answered_at = time.monotonic()
-        self.record.answered(self._answered_at - began, len(calls))
         return [block for block in result if not isinstance(block, RpcFailure)]
 
     async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
@@ -274,20 +273,12 @@ class EngineClient:
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
         try:
-            with self._meter.timed(method) as began:
+            with self._meter.timed(method), self.record.timed(is_answer=lambda error: isinstance(error, RpcFailure)):
                 answer = await self._rpc.call_typed(shape, method, *params)
-            self._answered_at = time.monotonic()
-            self.record.answered(self._answered_at - began)
-            return answer
-        except RpcFailure:
-            self.record.answered(time.monotonic() - began)
-            raise
         except EndpointError as error:
-            raise self._failed(error) from None
-
-    def _failed(self, error: EndpointError, calls: int = 1) -> TemporaryError:
-        self.record.failed(error, calls)
-        return TemporaryError(f"execution engine {error}", code_of(error))
+            raise self._error(error) from None
+        self._answered_at = time.monotonic()
+        return answer
 
     async def _result(self, shape: Any, method: str, *params: Any) -> Any:
         """Make a call whose error is a TemporaryError."""
@@ -305,6 +296,8 @@ class EngineClient:
             raise UnreadableAnswerError(str(self._error(text)), Code.ENGINE_ANSWER) from None
 
     def _error(self, what: object) -> TemporaryError:
+        if isinstance(what, EndpointError):
+            return TemporaryError(f"execution engine {what}", code_of(what))
         code = code_of(what) if isinstance(what, RpcFailure) else Code.ENGINE_ANSWER
         text = f"error {what.code}: {_message(what)}" if isinstance(what, RpcFailure) else what
         return TemporaryError(f"execution engine {self._rpc.name}: {text}", code)

@@ -9,6 +9,12 @@ import orjson
 
 from rollup_node.stages.engine.calls import calls
 from rollup_node.stages.io.http import jsonrpc
+from rollup_node.stages.io.http.endpoint_errors import (
+    AnswerTooLargeError,
+    EndpointError,
+    MalformedAnswerError,
+    RpcFailure,
+)
 from rollup_node.stages.io.http.endpoint_record import RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
@@ -70,9 +76,9 @@ class ConductorClient(NeighbourClient):
         try:
             with self._meter.timed(method):
                 return await self._rpc.call_typed(shape, method, *params, timeout=timeout)
-        except jsonrpc.RpcFailure as failure:
+        except RpcFailure as failure:
             raise TemporaryError(f"{self.name}: {failure}", Code.CONDUCTOR_UNREACHABLE) from None
-        except jsonrpc.EndpointError as error:
+        except EndpointError as error:
             raise TemporaryError(str(error), Code.CONDUCTOR_UNREACHABLE) from None
 
 
@@ -143,7 +149,7 @@ class FollowClient(NeighbourClient):
         try:
             result = await self._call(_RollupConfig, "optimism_rollupConfig")
             genesis = hash_from_hex(result.genesis.l2.hash)
-        except jsonrpc.RpcFailure:
+        except RpcFailure:
             self._chain_checked = True
             return False
         except HexError as error:
@@ -164,12 +170,12 @@ class FollowClient(NeighbourClient):
         try:
             with self._meter.timed(method):
                 return await self._rpc.call_typed(shape, method)
-        except jsonrpc.RpcFailure as failure:
+        except RpcFailure as failure:
             if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
                 raise
             self._chain_checked = False
             raise FollowClientError(calls.FollowReason.RPC_ERROR, f"{self.name}: {method}: {failure}") from None
-        except jsonrpc.EndpointError as error:
+        except EndpointError as error:
             self._chain_checked = False
             raise FollowClientError(_reason(error), str(error)) from None
 
@@ -194,8 +200,8 @@ class WrongChainError(FollowClientError):
     """The node is of another chain. Temporary while the node runs: another node may answer under the same URL."""
 
 
-def _reason(error: jsonrpc.EndpointError) -> calls.FollowReason:
-    if isinstance(error, jsonrpc.MalformedAnswerError | jsonrpc.AnswerTooLargeError):
+def _reason(error: EndpointError) -> calls.FollowReason:
+    if isinstance(error, MalformedAnswerError | AnswerTooLargeError):
         return calls.FollowReason.MALFORMED
     return calls.FollowReason.NO_ANSWER if error.status is None else calls.FollowReason.HTTP_STATUS
 

@@ -19,7 +19,8 @@ from rollup_node.stages.interop.block_content import (
 from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.rounds import AddLogs, ChainBlock, LogRange
 from rollup_node.stages.io.http.credentials import RequestHeaders
-from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.errors import TemporaryError

@@ -29,6 +29,20 @@ class EndpointRecord:
         self._is_failing = False
         self._count(0)
 
+    @contextmanager
+    def timed(self, calls: int = 1, is_answer: Callable[[Exception], bool] = lambda error: False) -> Iterator[None]:
+        """Record a request of so many calls that is made in the block; `is_answer` says which errors answer it."""
+        began = time.monotonic()
+        try:
+            yield
+        except (RpcFailure, EndpointError) as error:
+            if not is_answer(error):
+                self.failed(error, calls)
+                raise
+            self.answered(time.monotonic() - began, calls)
+            raise
+        self.answered(time.monotonic() - began, calls)
+
     def answered(self, seconds: float, calls: int = 1) -> None:
         """Record that a request of so many calls was answered after `seconds`."""
         self._requests += calls
@@ -108,13 +122,13 @@ class RpcMeter:
         self._meter, self._rpc = meter, rpc
 
     @contextmanager
-    def timed(self, method: str) -> Iterator[float]:
-        """Count a request and what becomes of it in the block; yield its start, in seconds of the monotonic clock."""
+    def timed(self, method: str) -> Iterator[None]:
+        """Count a request and what becomes of it in the block."""
         began, outcome = time.monotonic(), NO_ANSWER
         if self._meter is not None:
             self._meter.count("rpc_client_requests_total", rpc=self._rpc, method=method)
         try:
-            yield began
+            yield
             outcome = OK
         except RpcFailure as failure:
             outcome = f"rpc_{failure.code}"

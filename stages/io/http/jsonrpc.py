@@ -16,16 +16,16 @@ from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.credentials import Credentials
 from rollup_node.stages.io.http.endpoint_errors import (
     TOO_MANY_REQUESTS,
+    AnswerTooLargeError,
+    EndpointError,
+    MalformedAnswerError,
+    RpcFailure,
     endpoint_name,
     is_ipc,
     is_throttled,
     parsed_url,
     refuses_array,
 )
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
-from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
-from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
-from rollup_node.stages.io.http.endpoint_errors import RpcFailure as RpcFailure
 from rollup_node.stages.io.http.ipc import IpcTransport
 from rollup_node.stages.io.http.json_answers import (
     Call,

@@ -41,18 +41,13 @@ class LightClientEndpoint:
         """Return the body of a success, counted under `label`. Raises EndpointError, with the status of a refusal."""
         url = self._http.below(path, query)
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        try:
-            with self._meter.timed(label) as began:
-                answer = await self._http.get(url, headers, self._timeout, MAX_BODY)
-                self._meter.exchanged(label, len(path), len(answer.body))
-                if not is_success(answer.status):
-                    words = f": {shown_body(answer.body)}" if answer.body else ""
-                    raise EndpointError(self.name, f"HTTP status {answer.status} for /{path}{words}", answer.status)
-        except EndpointError as error:
-            self.record.failed(error)
-            raise
-        self.record.answered(time.monotonic() - began)
-        return answer.body
+        with self._meter.timed(label), self.record.timed():
+            answer = await self._http.get(url, headers, self._timeout, MAX_BODY)
+            self._meter.exchanged(label, len(path), len(answer.body))
+            if not is_success(answer.status):
+                words = f": {shown_body(answer.body)}" if answer.body else ""
+                raise EndpointError(self.name, f"HTTP status {answer.status} for /{path}{words}", answer.status)
+            return answer.body
 
     async def listen(self, on_update: Callable[[], None]) -> None:
         """Call `on_update` when the endpoint says that there is a new head, until its stream ends or is refused."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io import tracing
-from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup

@@ -68,6 +68,11 @@ def fault_of(error: Exception) -> EndpointFault:
     return EndpointFault.FAILING if isinstance(error, RpcFailure) else EndpointFault.UNREACHABLE
 
 
+def _says_no(error: Exception) -> bool:
+    """Return whether an endpoint answers that it has no such block or method."""
+    return isinstance(error, RpcFailure) and (is_not_found(error.message) or is_unsupported(error.code, error.message))
+
+
 class L1Endpoint:
     """One execution endpoint.
 
@@ -280,20 +285,8 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Await a call, or a batch of `calls`, and record its metrics."""
-        with self._meter.timed(method) as began:
-            try:
-                result = await call
-            except RpcFailure as failure:
-                if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
-                    self.record.answered(time.monotonic() - began, calls)
-                else:
-                    self.record.failed(failure, calls)
-                raise
-            except EndpointError as failure:
-                self.record.failed(failure, calls)
-                raise
-            self.record.answered(time.monotonic() - began, calls)
-            return result
+        with self._meter.timed(method), self.record.timed(calls, _says_no):
+            return await call
 
 
 class L1Endpoints:

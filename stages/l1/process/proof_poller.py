@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter

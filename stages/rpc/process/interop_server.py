@@ -32,6 +32,7 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedB
 from rollup_node.stages.rpc.parameters import Method, Parser
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Exchange
+from rollup_node.stages.rpc.process.methods import shown
 from rollup_node.stages.rpc.process.node_view import NodeView, answer
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.websocket import (
@@ -131,51 +132,41 @@ def _block(ref: BlockRef | None) -> dict[str, Any] | None:
 
 
 def interop_methods(client: InteropClient) -> tuple[Method, ...]:
-    async def pull_event(node: NodeView) -> Any:
-        return client.pull()
-
-    async def chain_id(node: NodeView) -> Any:
-        return str(node.config.rollup.l2_chain_id)
-
     async def subscribe(node: NodeView, topic: str) -> Any:
         # Over a WebSocket the session answers it.
         raise JsonRpcError(METHOD_NOT_FOUND, "notifications not supported")
 
-    def of_blocks(name: str, *parsers: Parser) -> Method:
-        async def run(node: NodeView, *blocks: BlockId) -> Any:
-            return await client.call(name, blocks=blocks)
+    def called(name: str, fields: Callable[..., dict[str, Any]], *parsers: Parser) -> Method:
+        """Return the method that the engine process runs with fields of InteropRequest made of the parameters."""
+
+        async def run(node: NodeView, *values: Any) -> Any:
+            return await client.call(name, **fields(*values))
 
         return Method(f"interop_{name}", run, parsers)
 
-    def of_number(name: str) -> Method:
-        async def run(node: NodeView, value: int) -> Any:
-            return await client.call(name, number=value)
+    def blocks(*blocks: BlockId) -> dict[str, Any]:
+        return {"blocks": blocks}
 
-        return Method(f"interop_{name}", run, (parameters.number,))
-
-    async def provide_l1(node: NodeView, block: Any) -> Any:
-        return await client.call("provideL1", l1=block)
-
-    async def fetch_receipts(node: NodeView, wanted: bytes) -> Any:
-        return await client.call("fetchReceipts", blocks=(BlockId(0, wanted),))
+    def number(value: int) -> dict[str, Any]:
+        return {"number": value}
 
     return (
-        Method("interop_pullEvent", pull_event),
-        Method("interop_chainID", chain_id),
+        Method("interop_pullEvent", shown(lambda node: client.pull())),
+        Method("interop_chainID", shown(lambda node: str(node.config.rollup.l2_chain_id))),
         Method("interop_subscribe", subscribe, (parameters.string,)),
-        of_blocks("updateCrossUnsafe", parameters.block_id),
-        of_blocks("updateCrossSafe", parameters.block_id, parameters.block_id),
-        of_blocks("updateFinalized", parameters.block_id),
-        of_blocks("invalidateBlock", parameters.block_seal),
-        of_blocks("anchorPoint"),
-        of_blocks("reset", *(parameters.block_id,) * 5),
-        of_blocks("resetPreInterop"),
-        Method("interop_provideL1", provide_l1, (parameters.block_reference,)),
-        Method("interop_fetchReceipts", fetch_receipts, (parameters.block_hash,)),
-        of_number("l2BlockRefByNumber"),
-        of_number("l2BlockRefByTimestamp"),
-        of_number("outputV0AtTimestamp"),
-        of_number("pendingOutputV0AtTimestamp"),
+        called("updateCrossUnsafe", blocks, parameters.block_id),
+        called("updateCrossSafe", blocks, parameters.block_id, parameters.block_id),
+        called("updateFinalized", blocks, parameters.block_id),
+        called("invalidateBlock", blocks, parameters.block_seal),
+        called("anchorPoint", blocks),
+        called("reset", blocks, *(parameters.block_id,) * 5),
+        called("resetPreInterop", blocks),
+        called("provideL1", lambda block: {"l1": block}, parameters.block_reference),
+        called("fetchReceipts", lambda wanted: blocks(BlockId(0, wanted)), parameters.block_hash),
+        called("l2BlockRefByNumber", number, parameters.number),
+        called("l2BlockRefByTimestamp", number, parameters.number),
+        called("outputV0AtTimestamp", number, parameters.number),
+        called("pendingOutputV0AtTimestamp", number, parameters.number),
     )
 
 

@@ -46,7 +46,7 @@ RELOAD_SECONDS = 30.0
 MAX_RELOAD_RESULT = 1 << 20
 
 
-def _shown(read: Callable[[Any], Any]) -> Handler:
+def shown(read: Callable[[Any], Any]) -> Handler:
     """Return the handler of a method that shows what the view of a node, or of a supernode, has."""
 
     async def run(view: NodeView | Supernode) -> Any:
@@ -212,18 +212,18 @@ async def _publish_block(node: NodeView, signed: SignedPayload) -> Any:
 
 
 METHODS: tuple[Method, ...] = (
-    Method("optimism_syncStatus", _shown(lambda node: node.sync_status())),
+    Method("optimism_syncStatus", shown(lambda node: node.sync_status())),
     Method("optimism_outputAtBlock", _output_at_block, (parameters.quantity,)),
     Method("optimism_safeHeadAtL1Block", _safe_head_at_l1_block, (parameters.quantity,)),
-    Method("optimism_rollupConfig", _shown(lambda node: rollup_config_object(node.config.rollup))),
+    Method("optimism_rollupConfig", shown(lambda node: rollup_config_object(node.config.rollup))),
     Method("optimism_dependencySet", _dependency_set),
-    Method("optimism_version", _shown(lambda node: node.config.version)),
+    Method("optimism_version", shown(lambda node: node.config.version)),
     Method("explain_drops", _drops),
-    Method("health_status", _shown(lambda node: node.config.version)),
-    Method("rpc_modules", _shown(lambda node: _modules(enabled_methods(node.config)))),
+    Method("health_status", shown(lambda node: node.config.version)),
+    Method("rpc_modules", shown(lambda node: _modules(enabled_methods(node.config)))),
     Method("admin_startSequencer", _start_sequencer, (parameters.block_hash,)),
     Method("admin_stopSequencer", _stop_sequencer),
-    Method("admin_sequencerActive", _shown(lambda node: bool(node.seen.engine and node.seen.engine.sequencer_active))),
+    Method("admin_sequencerActive", shown(lambda node: bool(node.seen.engine and node.seen.engine.sequencer_active))),
     Method("admin_resetDerivationPipeline", _ordered(control.ResetDerivationRequest)),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
     Method("admin_setRecoverMode", _ordered(control.SetRecoverModeRequest), (parameters.boolean,)),
@@ -232,7 +232,7 @@ METHODS: tuple[Method, ...] = (
     Method("admin_setLogLevel", _set_log_level, (parameters.string,)),
     Method("admin_reload", _reload),
     Method("admin_overrideLeader", _ordered(control.OverrideLeaderRequest)),
-    Method("admin_conductorEnabled", _shown(lambda node: node.config.conductor_enabled)),
+    Method("admin_conductorEnabled", shown(lambda node: node.config.conductor_enabled)),
     Method("superroot_atTimestamp", super_root, (parameters.quantity,)),
     Method("opstack_openBlockV1", _open_block, (parameters.block_id, attributes_from_json)),
     Method("opstack_cancelBlockV1", _cancel_block, (parameters.payload_info,)),
@@ -250,11 +250,11 @@ METHODS: tuple[Method, ...] = (
 
 
 SUPERNODE_METHODS: tuple[Method, ...] = (
-    Method("supernode_syncStatus", _shown(_supernode_status)),
+    Method("supernode_syncStatus", shown(_supernode_status)),
     Method("superroot_atTimestamp", supernode_super_root, (parameters.quantity,)),
-    Method("heartbeat_check", _shown(lambda supernode: to_hex(os.urandom(4)))),
-    Method("health_status", _shown(lambda supernode: supernode.config.version)),
-    Method("rpc_modules", _shown(lambda supernode: _modules(SUPERNODE_METHODS))),
+    Method("heartbeat_check", shown(lambda supernode: to_hex(os.urandom(4)))),
+    Method("health_status", shown(lambda supernode: supernode.config.version)),
+    Method("rpc_modules", shown(lambda supernode: _modules(SUPERNODE_METHODS))),
 )
 """The methods of the root path of a supernode [SNO7]."""
 

@@ -60,10 +60,10 @@ class StatusSource:
             self._last = now, self._build(now)
         return self._last[1]
 
-    def reasons(self) -> list[UnreadyReason]:
-        """Why the node is not ready, by that status."""
+    def reasons(self) -> tuple[list[UnreadyReason], bool]:
+        """Return why the node is not ready, by that status, and whether it syncs more slowly than the chain grows."""
         self.status()
-        return self._builder.reasons
+        return self._builder.reasons, self._builder.slow.is_slow
 
     def readiness(self, lag: float | None) -> Readiness:
         """Return what `/readyz` says, to a client that takes no unsafe head older than `lag` seconds [RPC92, RPC93]."""

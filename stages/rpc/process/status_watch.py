@@ -19,7 +19,7 @@ from rollup_node.stages.messages.log_fields import FieldValue, TypedText
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.status.node_status import NodeStatus, State
 from rollup_node.stages.rpc.status.progress import Progress
-from rollup_node.stages.rpc.status.readiness import SlowSync, UnreadyReason
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
 
 PEERLESS_SECONDS = 25.0
 """So long a start, or a loss of the last peer, may take to find others."""
@@ -59,13 +59,13 @@ class StatusWatch:
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic, *, finds_peers: bool = True) -> None:
         self._clock, self._log, self._finds_peers = clock, log, finds_peers
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
-        self._slow = SlowSync()
         self._peerless_since: float | None = None
         self._warn_at: dict[tuple[str, int | None], float] = {}
 
-    def step(self, status: NodeStatus, reasons: Sequence[UnreadyReason]) -> None:
-        """Take a status, and why the node is not ready."""
-        conditions = (*_reasons(status.state, reasons), *self._slow_sync(status), *self._no_peers(status))
+    def step(self, status: NodeStatus, reasons: Sequence[UnreadyReason], is_slow: bool) -> None:
+        """Take a status, why the node is not ready, and whether its sync has been slower than the chain for long."""
+        slow = [_slow_sync(status)] if is_slow else []
+        conditions = (*_reasons(status.state, reasons), *slow, *self._no_peers(status))
         seen = {(condition.code, condition.subject): condition for condition in conditions}
         for key, item in seen.items():
             if key not in self._conditions:
@@ -88,19 +88,6 @@ class StatusWatch:
                 self._warn_at[subject] = now + DAY_SECONDS
                 self._log.warn(warning.text, code=warning.code, do=warning.do)
 
-    def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
-        """Yield a sync that has been slower than the chain for long."""
-        progress, chain_speed = status.progress, 1 / status.chain.block_time_s
-        speed = progress.blocks_per_s
-        if self._slow.step(status.state, speed, chain_speed, status.l1.lag_s, self._clock()):
-            chain = TypedText(f"{chain_speed:g} blocks/s", chain_blocks_per_s=chain_speed)
-            fields = {"speed": TypedText(f"{speed:g} blocks/s", blocks_per_s=speed), "chain": chain}
-            yield _Seen(
-                Code.SYNC_SLOW,
-                "the sync is slower than the chain grows",
-                {**fields, "limited_by": progress.limited_by or "nothing that is known"},
-            )
-
     def _no_peers(self, status: NodeStatus) -> Iterator[_Seen]:
         """For a while no peer has been connected, with P2P."""
         now = self._clock()
@@ -110,6 +97,16 @@ class StatusWatch:
         self._peerless_since = now if self._peerless_since is None else self._peerless_since
         if now - self._peerless_since >= PEERLESS_SECONDS:
             yield _Seen(Code.PEERS_NONE, "no peer is connected", {})
+
+
+def _slow_sync(status: NodeStatus) -> _Seen:
+    speed, chain_speed = status.progress.blocks_per_s, 1 / status.chain.block_time_s
+    fields: dict[str, FieldValue] = {
+        "speed": TypedText(f"{speed:g} blocks/s", blocks_per_s=speed),
+        "chain": TypedText(f"{chain_speed:g} blocks/s", chain_blocks_per_s=chain_speed),
+        "limited_by": status.progress.limited_by or "nothing that is known",
+    }
+    return _Seen(Code.SYNC_SLOW, "the sync is slower than the chain grows", fields)
 
 
 def _reasons(state: State, reasons: Sequence[UnreadyReason]) -> Iterator[_Seen]:
@@ -134,7 +131,7 @@ class ProgressLog:
     async def step(self) -> float:
         """Write the line that is due, if any."""
         status = self._source.status()
-        self._watch.step(status, self._source.reasons())
+        self._watch.step(status, *self._source.reasons())
         line = self._progress.step(status, self._source.clock())
         if line is not None:
             self._log.info(line.message, **line.fields)

@@ -172,14 +172,13 @@ class NodeState:
         self.state = self.current = State.STARTING
         self.since: float | None = None
         self._derives = derives
-        self._began: float | None = None
         self._applied = 0.0
         self._other: tuple[State, float] | None = None
 
     def step(self, faults: Sequence[UnreadyReason], behind: int | None, now: float) -> State:
         """Return the state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
-        if self._began is None:
-            self._began = self._applied = self.since = now
+        if self.since is None:
+            self._applied = self.since = now
         state = self.current = self._current(faults, behind)
         if state is self.state:
             self._applied, self._other = now, None
@@ -187,8 +186,8 @@ class NodeState:
         if self._other is None or self._other[0] is not state:
             self._other = state, now
         # The first state is left at once, unless it has been seen already.
-        held = now - (self._began if self.state is State.STARTING else self._applied)
-        if held >= HOLD_SECONDS or (self.state is State.STARTING and now == self._began):
+        held = now - (self.since if self.state is State.STARTING else self._applied)
+        if held >= HOLD_SECONDS or (self.state is State.STARTING and now == self.since):
             self.state, self.since = self._other
             self._applied, self._other = now, None
         return self.state
@@ -257,17 +256,17 @@ class SlowSync:
     def __init__(self) -> None:
         self._since: float | None = None
         self._lag: int | None = None
-        self._is_slow = False
+        self.is_slow = False
 
     def step(self, state: State, speed: float | None, chain_speed: float, lag_s: int | None, now: float) -> bool:
         """Take the state, both speeds in blocks a second, and the seconds from the L1 block read to the L1 head."""
         if state is not State.SYNCING or speed is None or speed > chain_speed:
-            self._since, self._is_slow = None, False
+            self._since, self.is_slow = None, False
             return False
         gets_on = lag_s is not None and self._lag is not None and lag_s < self._lag
         if self._since is None or gets_on:
             self._since = now
         self._lag = lag_s
         # Once it is slow, a batch now and then does not end that.
-        self._is_slow = self._is_slow or now - self._since >= SLOW_SECONDS
-        return self._is_slow
+        self.is_slow = self.is_slow or now - self._since >= SLOW_SECONDS
+        return self.is_slow

@@ -105,7 +105,7 @@ class StatusBuilder:
     def __init__(self, config: RpcConfig) -> None:
         self._config = config
         self._state = NodeState(config.derives)
-        self._lag, self._slow = L1Lag(config.l1_confs), SlowSync()
+        self._lag, self.slow = L1Lag(config.l1_confs), SlowSync()
         self._safe, self._waits, self._drops = RateWindow(), RecentWaits(), RecentDrops()
         self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
         self._requests = RecentRequests()
@@ -124,7 +124,7 @@ class StatusBuilder:
         l1 = _l1_status(seen, behind, wall)
         progress = self._progress(seen, l1, state, now)
         chain_speed = 1 / rollup.block_time
-        is_slow = self._slow.step(state, progress.blocks_per_s, chain_speed, l1.lag_s, now)
+        is_slow = self.slow.step(state, progress.blocks_per_s, chain_speed, l1.lag_s, now)
         reasons = self._reasons(seen.faults, heads, l1, now)
         if is_slow and any(reason.problem.code is Code.BEHIND for reason in reasons):
             reasons.append(readiness.slow_sync_reason(progress, chain_speed))

@@ -17,8 +17,7 @@ from rollup_node.node.checks.causes import (
     skew_text,
     unusable,
 )
-from rollup_node.stages.io.http.endpoint_errors import NoAnswerError
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, NoAnswerError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.http_listener import app_for_every_path, listening
 

@@ -8,7 +8,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.commitments import (

@@ -8,7 +8,8 @@ import pytest
 
 from rollup_node.stages.engine.calls.calls import CommitPayload, GetLeader
 from rollup_node.stages.engine.process.neighbour_clients import ConductorClient
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

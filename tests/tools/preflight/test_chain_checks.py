@@ -13,7 +13,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.beacon_api import RETENTION_SECONDS
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import ForeignFork

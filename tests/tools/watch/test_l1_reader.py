@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.io.http.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import super_preimage

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.watch.games import Game, Opinion
 from rollup_node.tools.watch.node_reader import OwnSide, View, own_side

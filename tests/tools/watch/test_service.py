@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.games import ANCHOR, set_anchor_call

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.stages.engine.process import engine_answers as answers
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.hex_encoding import to_hex

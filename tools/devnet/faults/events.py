@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.tools.devnet.engine.backend import drop_last_blocks
 from rollup_node.tools.devnet.faults.disk import SmallDisk
 from rollup_node.tools.faults.scenario import SHALLOW_REORG, Event

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from rollup_node.node.supervisor.child_processes import exit_text
 from rollup_node.node.system.procfs import read_stat
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet.engine.backend import drop_last_blocks
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER

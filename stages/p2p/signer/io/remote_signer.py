@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from rollup_node.stages.io.files.private_files import read_secret_file
-from rollup_node.stages.io.http.endpoint_errors import endpoint_name, tls_reason
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, endpoint_name, tls_reason
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code

@@ -16,7 +16,7 @@ from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError, TooLargeAheadError
-from rollup_node.stages.io.http.jsonrpc import EndpointError
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Endpoints, Health

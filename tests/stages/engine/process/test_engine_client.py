@@ -22,8 +22,7 @@ from rollup_node.stages.engine.process.engine_client import (
     code_of,
     engine_identity,
 )
-from rollup_node.stages.io.http.endpoint_errors import NO_TLS, EndpointError, NoAnswerError
-from rollup_node.stages.io.http.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import NO_TLS, EndpointError, NoAnswerError, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError

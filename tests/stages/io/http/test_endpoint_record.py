@@ -1,7 +1,5 @@
 """What is remembered and counted of an endpoint's answers."""
 
-import time
-
 import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
@@ -58,8 +56,8 @@ def test_use_and_faults() -> None:
 def test_what_a_client_counts() -> None:
     meter = Meter("engine")
     calls = RpcMeter(meter, "engine-api")
-    with calls.timed("eth_x") as began:
-        assert began <= time.monotonic()
+    with calls.timed("eth_x"):
+        pass
     calls.exchanged("eth_x", 40, 500)
     errors = RpcFailure(-32000, "no"), EndpointError("e", "busy", 503), EndpointError("e", "gone"), KeyError()
     for error in errors:

@@ -9,15 +9,9 @@ import orjson
 import pytest
 from aiohttp import web
 
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.io.http.json_answers import Call
-from rollup_node.stages.io.http.jsonrpc import (
-    AnswerTooLargeError,
-    EndpointError,
-    JsonRpcClient,
-    RpcFailure,
-    carries_notifications,
-    raise_for_status,
-)
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, carries_notifications, raise_for_status
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.protocol.answer_limits import SMALL, AnswerLimit

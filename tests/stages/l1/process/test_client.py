@@ -8,8 +8,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS, EndpointError, RpcFailure
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.process.client import (
     BehindError,

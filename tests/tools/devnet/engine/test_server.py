@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.server import EngineServer
