@@ -1,33 +1,19 @@
 """The rows of derived attributes, and which life of the derivation process works on which start."""
 
-from enum import Enum
-
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.calls.actions import Action, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
-from rollup_node.stages.messages.engine import PipelineStart, StartRequest
+from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.errors import TemporaryError
 
 
-class SessionStep(Enum):
-    """What follows from a message of derivation."""
-
-    NONE = "none"
-    SEND_START = "send start"
-    """The current start is sent to its owner (again)."""
-    SEARCH = "search"
-    """Derivation cannot go on: a new start is searched for."""
-    RESTART = "restart"
-    """Derivation gets a new start at the safe head in force."""
-    TAKE = "take"
-    """Attributes are of the current start."""
-
-
 class DerivationSession:
-    """`peer` is the life of derivation that was seen last, `owner` the one that the current start belongs to."""
+    """`peer` is the life of derivation that was seen last, `owner` the one that the current start belongs to.
+
+    `restart_wanted`: derivation is to get a new start at the safe head in force."""
 
     def __init__(self) -> None:
         self.peer: ProcessId | None = None
@@ -51,27 +37,6 @@ class DerivationSession:
             return False
         self.peer = peer
         return True
-
-    def request_start(self, peer: ProcessId, message: StartRequest) -> SessionStep:
-        """Give derivation, which is empty, the start; its owner gets it again unless it has given it up."""
-        if self.start is None:
-            return SessionStep.NONE
-        if self.owner is None or (self.owner == peer and message.reset < self.start.reset):
-            self.owner = peer
-            return SessionStep.SEND_START
-        if self.owner == peer and message.reason is not None:
-            return SessionStep.SEARCH
-        self.restart_wanted = True
-        return SessionStep.RESTART
-
-    def attributes_step(self, peer: ProcessId, reset: int) -> SessionStep:
-        """Return what follows from attributes: those of an earlier start are answered by the current one."""
-        if self.start is None or self.owner != peer:
-            return SessionStep.NONE
-        if reset < self.start.reset:
-            return SessionStep.SEND_START
-        taken = reset == self.start.reset and not self.restart_wanted
-        return SessionStep.TAKE if taken else SessionStep.NONE
 
 
 class UpgradeDiffers(Action, frozen=True):

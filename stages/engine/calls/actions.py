@@ -78,25 +78,15 @@ class ShowProblem(Action, frozen=True):
     problem: Problem | None
 
 
-class SendToDerivation(Action, frozen=True):
-    """Send a message on `engine.blocks`."""
+BlocksMessage = PipelineStart | AttributesResult | L2BlocksResponse
+RpcResponse = ControlResponse | OutputResponse | SafeHeadResponse | BuildResponse
+
+
+class Send(Action, frozen=True):
+    """Send a message on `engine.blocks`, or a response on `engine.control` or `engine.payloads`."""
 
     peer: ProcessId
-    message: PipelineStart | AttributesResult | L2BlocksResponse
-
-
-class SendToRpc(Action, frozen=True):
-    """Send a response on `engine.control`."""
-
-    peer: ProcessId
-    message: ControlResponse | OutputResponse | SafeHeadResponse | BuildResponse
-
-
-class SendToP2P(Action, frozen=True):
-    """Send a response on `engine.payloads`."""
-
-    peer: ProcessId
-    message: PayloadResponse
+    message: BlocksMessage | RpcResponse | PayloadResponse
 
 
 class PublishBlock(Action, frozen=True):

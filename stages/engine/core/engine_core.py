@@ -59,7 +59,6 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.attributes.attributes_row import SessionStep
 from rollup_node.stages.engine.calls.actions import Action, PublishStatus
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
@@ -106,7 +105,7 @@ POLL_SECONDS = 1.0
 IDLE_SECONDS = 30.0
 
 
-class EngineCore:
+class EngineCore(CoreState):
     """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
 
     Neither clock needs to be steady: all times come from the caller. `_rows` is the table above; `_owners` are the rows
@@ -116,84 +115,75 @@ class EngineCore:
     def __init__(
         self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
     ) -> None:
-        state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
-        self._state = state
-        self.log, self.interop, self.el_sync, self.status = state.log, state.interop, state.el_sync, state.status
-        self._lost_blocks = LostBlocksRow(state, state.unsafe, lambda: state.sequencer.sequencer.enabled)
+        super().__init__(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
+        self._lost_blocks = LostBlocksRow(self, self.unsafe, lambda: self.sequencer.sequencer.enabled)
         head_rows = [(row, row.due) for row in self._head_rows()]
         # Two rows have another place in the table as well.
-        head_rows.insert(2, (state.gap_row, state.gap_row.due_at_once))
-        head_rows.append((state.attributes_row, state.attributes_row.due_ahead))
+        head_rows.insert(2, (self.gap_row, self.gap_row.due_at_once))
+        head_rows.append((self.attributes_row, self.attributes_row.due_ahead))
         self._rows = [*head_rows, *((row, row.due) for row in self._other_rows())]
-        self._owners: dict[CallPurpose, Row] = {state.forkchoice_row.purpose: state.forkchoice_row}
+        self._owners: dict[CallPurpose, Row] = {self.forkchoice_row.purpose: self.forkchoice_row}
         for row, _ in self._rows:
             self._owners.setdefault(row.purpose, row)
         self._open: dict[CallPurpose | None, tuple[PendingCall, Row]] = {}
         self._calls = 0
-        state.do(PublishStatus(self.status()))
+        self.do(PublishStatus(self.status()))
 
     def _head_rows(self) -> tuple[Row, ...]:
-        state = self._state
         return (
-            state.el_sync_row,
-            DoubtRow(state),
-            FinishRow(state),
-            *((DeniedRow(state),) if state.verification.enabled else ()),
-            state.forkchoice_row,
-            state.follow_row,
-            state.attributes_row,
-            state.unsafe,
-            state.gap_row,
-            state.interop_row,
-            state.sequencer,
-            state.build_api_row,
+            self.el_sync_row,
+            DoubtRow(self),
+            FinishRow(self),
+            *((DeniedRow(self),) if self.verification.enabled else ()),
+            self.forkchoice_row,
+            self.follow_row,
+            self.attributes_row,
+            self.unsafe,
+            self.gap_row,
+            self.interop_row,
+            self.sequencer,
+            self.build_api_row,
         )
 
     def _other_rows(self) -> tuple[Row, ...]:
-        state = self._state
         return (
-            CommitRow(state, state.sequencer),
-            state.leader_row,
-            state.start_row,
-            state.finality_row,
-            *((state.label_row,) if state.verification.enabled else ()),
-            FollowReadRow(state, state.follow_row),
-            FollowTargetRow(state, state.follow_row),
-            state.overlap_row,
-            SafeHeadsRow(state, state.safe_heads, state.entry_wanted, state.safe_head_written),
-            state.output_row,
-            state.safe_head_row,
-            state.payload_row,
-            SyncProgressRow(state, state.el_sync, state.el_sync_row),
+            CommitRow(self, self.sequencer),
+            self.leader_row,
+            self.start_row,
+            self.finality_row,
+            *((self.label_row,) if self.verification.enabled else ()),
+            FollowReadRow(self, self.follow_row),
+            FollowTargetRow(self, self.follow_row),
+            self.overlap_row,
+            SafeHeadsRow(self, self.safe_heads, self.entry_wanted, self.safe_head_written),
+            self.output_row,
+            self.safe_head_row,
+            self.payload_row,
+            SyncProgressRow(self, self.el_sync, self.el_sync_row),
             self._lost_blocks,
         )
 
     @property
     def heads(self) -> Heads | None:
         """The heads in force; None while a start is searched for."""
-        return self._state.controller.heads
-
-    @property
-    def reset_count(self) -> int:
-        """How many resets there were."""
-        return self._state.reset_count
+        return self.controller.heads
 
     @property
     def last_block_waits(self) -> bool:
         """Whether a block of this sequencer is sealed, and not the engine's head yet."""
-        return self._state.sequencer.sequencer.stopping or self._state.sequencer.last_block_waits
+        return self.sequencer.sequencer.stopping or self.sequencer.last_block_waits
 
     @property
     def last_safe_head(self) -> L2BlockRef | None:
         """The safe head, if the engine and the record have it and no block after it can be derived [LFT4]."""
-        heads = self._state.controller.announced
-        if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
+        heads = self.controller.announced
+        if heads is None or not self.config.rollup.ends_at(heads.safe.number) or self.safe_heads.pending:
             return None
         return heads.safe
 
     def sequencer_change(self, message: PeerRequest) -> bool | None:
         """Return whether a request that succeeds now starts or stops the sequencer; None for others [ADM5]."""
-        sequencer = self._state.sequencer.sequencer
+        sequencer = self.sequencer.sequencer
         match message:
             case control.StartSequencerRequest(head=head) if sequencer.start_error(head) is None:
                 return True
@@ -203,19 +193,18 @@ class EngineCore:
 
     def decide(self, decision: Decision, now: Instant, reset_count: int | None = None) -> None:
         """Take a decision of the interop supervisor, for which blocks were read after so many resets; None: now."""
-        self._state.log.add(now.unix, "supervisor", decision)
-        self._state.interop_row.decide(decision, now, self.reset_count if reset_count is None else reset_count)
+        self.log.add(now.unix, "supervisor", decision)
+        self.interop_row.decide(decision, now, self.reset_count if reset_count is None else reset_count)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Take the answer to an open call. Raises CriticalError where the engine contradicts every engine's rules."""
-        state = self._state
-        state.log.add(now.unix, f"answer {pending.number}", answer)
+        self.log.add(now.unix, f"answer {pending.number}", answer)
         opened = self._open.get(pending.purpose.lane)
         if opened is None or opened[0] != pending:
             return
         del self._open[pending.purpose.lane]
         row = opened[1]
-        if pending.reset_count != state.reset_count and not row.outlives_resets:
+        if pending.reset_count != self.reset_count and not row.outlives_resets:
             return
         try:
             if isinstance(answer, Unavailable):
@@ -226,27 +215,26 @@ class EngineCore:
             self._fail(pending.purpose, pending.call, error, now)
         except ResetError as error:
             if pending.purpose is CallPurpose.BUILD_API:
-                state.build_api_row.fail_commit(str(error))
-            state.fail_by_reset(pending.purpose, error, now)
+                self.build_api_row.fail_commit(str(error))
+            self.fail_by_reset(pending.purpose, error, now)
 
     def prepare(self) -> PayloadAttributes | None:
         """Compute ahead while the engine works on a call; return the attributes that will be sent next, if known."""
-        return self._state.attributes.prepare()
+        return self.attributes.prepare()
 
     def shut_down(self) -> None:
         """End: nothing new is sequenced; a block that is sealed may still be committed and inserted [SEQ28]."""
-        if self._state.sequencer.sequencer.active:
-            self._state.sequencer.sequencer.stop()
+        if self.sequencer.sequencer.active:
+            self.sequencer.sequencer.stop()
 
     def next_calls(self, now: Instant) -> list[PendingCall]:
         """Return the calls to make now, at most one for each lane that has none open."""
-        state = self._state
         if None not in self._open:
             self._move_heads(now)
         self._lost_blocks.step(now)
-        state.sequencer.finish_stops(now)
-        state.gap_row.look(now)
-        state.interop.repeat_due(now.monotonic)
+        self.sequencer.finish_stops(now)
+        self.gap_row.look(now)
+        self.interop.repeat_due(now.monotonic)
         calls: list[PendingCall] = []
         for row, due in self._rows:
             purpose = row.purpose
@@ -257,28 +245,28 @@ class EngineCore:
             except TemporaryError as error:
                 self._fail(purpose, None, error, now)
             except ResetError as error:
-                state.fail_by_reset(purpose, error, now)
+                self.fail_by_reset(purpose, error, now)
             else:
                 if call is None:
                     continue
                 pending = self._make(row, call, now)
-                if (denied := state.verification.answer_for(call)) is not None:
+                if (denied := self.verification.answer_for(call)) is not None:
                     self.answer(pending, denied, now)
                     return calls + self.next_calls(now)
                 calls.append(pending)
-        state.attributes_row.show_hold()
-        if state.verification.enabled:
-            state.show_replacement()
+        self.attributes_row.show_hold()
+        if self.verification.enabled:
+            self.show_replacement()
         return calls
 
     @property
     def acts_first(self) -> bool:
         """Whether an action waits that is to be performed before the next calls."""
-        return any(action.precedes_calls for action in self._state.actions)
+        return any(action.precedes_calls for action in self.actions)
 
     def take_actions(self) -> list[Action]:
         """Return the actions since the last call, to be done in this order."""
-        actions, self._state.actions = self._state.actions, []
+        actions, self.actions = self.actions, []
         return actions
 
     def wait_until(self, now: Instant) -> float:
@@ -287,147 +275,152 @@ class EngineCore:
         return min(times, default=now.monotonic + IDLE_SECONDS)
 
     def _move_heads(self, now: Instant) -> None:
-        state = self._state
-        state.restart_due(now)
-        state.finality_row.finalize_due(now)
-        state.interop_row.promote_due(now)
-        state.interop_row.finalize_due(now)
-        state.follow_row.import_heads(now)
-        state.follow_row.watch_sync(now)
+        self.restart_due(now)
+        self.finality_row.finalize_due(now)
+        self.interop_row.promote_due(now)
+        self.interop_row.finalize_due(now)
+        self.follow_row.import_heads(now)
+        self.follow_row.watch_sync(now)
 
     def _make(self, row: Row, call: CoreCall, now: Instant) -> PendingCall:
         self._calls += 1
-        pending = PendingCall(self._calls, row.purpose, call, self._state.reset_count, now.monotonic)
+        pending = PendingCall(self._calls, row.purpose, call, self.reset_count, now.monotonic)
         self._open[pending.purpose.lane] = pending, row
-        self._state.log.add(now.unix, f"call {pending.number}", pending.purpose, call)
+        self.log.add(now.unix, f"call {pending.number}", pending.purpose, call)
         return pending
 
     def _timers(self, now: Instant) -> Iterator[float | None]:
         """Yield when something becomes due by time alone, in the past where only an answer can lead to it."""
-        state = self._state
-        yield state.backoff.next_retry(now.monotonic)
-        yield state.start_row.search_at
-        yield state.forkchoice_at
-        yield state.finality_row.asks_at
-        yield state.label_row.read_at
-        yield state.unsafe.chain.gap_at
-        yield state.unsafe.lost.wait_until()
-        yield state.interop.repeat_at
-        yield from state.follow_row.timers()
-        yield state.leader_row.ask_at
-        yield from state.el_sync_row.timers()
-        if state.sequencer.sequencer.enabled:
-            due = state.sequencer.production.wait_until()
+        yield self.backoff.next_retry(now.monotonic)
+        yield self.start_row.search_at
+        yield self.forkchoice_at
+        yield self.finality_row.asks_at
+        yield self.label_row.read_at
+        yield self.unsafe.chain.gap_at
+        yield self.unsafe.lost.wait_until()
+        yield self.interop.repeat_at
+        yield from self.follow_row.timers()
+        yield self.leader_row.ask_at
+        yield from self.el_sync_row.timers()
+        if self.sequencer.sequencer.enabled:
+            due = self.sequencer.production.wait_until()
             yield now.monotonic + (POLL_SECONDS if due is None else min(POLL_SECONDS, max(0.0, due - now.unix)))
 
     def _fail(self, purpose: CallPurpose, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
         """Note a failed call; a failed forkchoice update is not repeated before its cause is."""
-        doubted = purpose.lane is None and self._state.drop_moves()
+        doubted = purpose.lane is None and self.drop_moves()
         seconds = self._owners[purpose].failed(call, error, now)
         if seconds is not None and (doubted or moves_heads(call)):
-            self._state.forkchoice_at = now.monotonic + seconds
+            self.forkchoice_at = now.monotonic + seconds
 
     # --- messages --------------------------------------------------------------------------------------------------
 
     def on_message(self, message: Notification, now: Instant) -> None:
         """Take what l1, derivation or peers publish."""
-        state = self._state
-        state.log.add(now.unix, "message", message)
+        self.log.add(now.unix, "message", message)
         match message:
             case L1Heads():
                 self._l1_heads(message, now)
             case L1BlockResponse(block=block):
-                state.sequencer.production.window.note_block(block)
-            case DerivationStatus(reset=reset, current_l1=current) if reset == state.attributes.reset:
-                state.finality.note_settled_l1(message.settled_l1)
+                self.sequencer.production.window.note_block(block)
+            case DerivationStatus(reset=reset, current_l1=current) if reset == self.attributes.reset:
+                self.finality.note_settled_l1(message.settled_l1)
                 if message.idle and current is not None:
-                    state.finality.note_idle(current)
-                if current is not None and state.controller.heads is not None:
-                    last = state.controller.heads.pending_safe
-                    state.interop.on_derivation(current, message.idle, last, now.monotonic)
+                    self.finality.note_idle(current)
+                if current is not None and self.controller.heads is not None:
+                    last = self.controller.heads.pending_safe
+                    self.interop.on_derivation(current, message.idle, last, now.monotonic)
             case Verdicts():
-                state.take_verdicts(message, now)
+                self.take_verdicts(message, now)
             case UnsafeBlock(payload=payload):
-                state.add_unsafe(payload)
+                self.add_unsafe(payload)
             case LatestBlocksResponse(head=head, blocks=blocks):
                 # What a denied block and its descendants are is not what the engine has lost [IV5].
-                kept = takewhile(lambda payload: not state.verification.denies(payload.block_hash), blocks)
-                state.unsafe.lost.answer(head, tuple(kept))
+                kept = takewhile(lambda payload: not self.verification.denies(payload.block_hash), blocks)
+                self.unsafe.lost.answer(head, tuple(kept))
 
     def _l1_heads(self, message: L1Heads, now: Instant) -> None:
-        state = self._state
         if message.head is not None:
-            state.sequencer.production.window.note_head(message.head)
-            state.interop.on_l1_head(message.head, now.monotonic)
+            self.sequencer.production.window.note_head(message.head)
+            self.interop.on_l1_head(message.head, now.monotonic)
         finalized = message.finalized
-        if not state.finality.note_finalized_l1(finalized) and finalized is not None:
+        if not self.finality.note_finalized_l1(finalized) and finalized is not None:
             text = "ignoring a finalized L1 block below the last one"
-            state.write("error", text, Code.L1_CONTRADICTS, number=finalized.number)
+            self.write("error", text, Code.L1_CONTRADICTS, number=finalized.number)
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
         """Take what another process asks for; reads wait for their lanes."""
-        self._state.log.add(now.unix, "request", message)
+        self.log.add(now.unix, "request", message)
         match message:
             case StartRequest() | AttributesReady() | AttributesAhead() | L2BlocksRequest():
-                if self._state.session.see(peer):
+                if self.session.see(peer):
                     self._derivation(peer, message, now)
             case control.OutputRequest():
-                self._state.output_row.add(peer, message)
+                self.output_row.add(peer, message)
             case control.SafeHeadRequest() | control.L1AtSafeHeadRequest():
-                self._state.safe_head_row.add(peer, message)
+                self.safe_head_row.add(peer, message)
             case PayloadRequest():
-                self._state.payload_row.add(peer, message)
+                self.payload_row.add(peer, message)
             case control.OpenBlockRequest() | control.SealBlockRequest() | control.CommitBlockRequest():
-                self._state.build_api_row.request(peer, message)
+                self.build_api_row.request(peer, message)
             case _:
                 self._admin(peer, message, now)
 
     def _derivation(self, peer: ProcessId, message: DerivationRequest, now: Instant) -> None:
         match message:
             case StartRequest():
-                self._step(self._state.session.request_start(peer, message), message.reason, now)
+                self._request_start(peer, message, now)
             case AttributesReady():
-                self._attributes(peer, message, now)
+                self._add_attributes(peer, message)
             case AttributesAhead(blocks=blocks):
                 for derived in blocks:
-                    self._attributes(peer, derived, now)
+                    self._add_attributes(peer, derived)
             case L2BlocksRequest() if 0 <= message.last - message.first < MAX_OVERLAP_BLOCKS:
-                self._state.overlap_row.add(peer, message)
+                self.overlap_row.add(peer, message)
 
-    def _attributes(self, peer: ProcessId, derived: AttributesReady, now: Instant) -> None:
-        step = self._state.session.attributes_step(peer, derived.reset)
-        if step is SessionStep.TAKE:
-            self._state.attributes.add(derived)
+    def _request_start(self, peer: ProcessId, message: StartRequest, now: Instant) -> None:
+        """Give derivation, which is empty, the start; its owner gets it again unless it has given it up."""
+        session = self.session
+        if session.start is None:
+            return
+        if session.owner is None or (session.owner == peer and message.reset < session.start.reset):
+            session.owner = peer
+            self.send_start()
+        elif session.owner == peer and message.reason is not None:
+            self.write("info", "derivation requests a reset", reason=message.reason)
+            self.request_reset(message.reason, now)
         else:
-            self._step(step, None, now)
+            session.restart_wanted = True
+            self.attributes.cancel_ahead()
 
-    def _step(self, step: SessionStep, reason: str | None, now: Instant) -> None:
-        if step is SessionStep.SEND_START:
-            self._state.send_start()
-        elif step is SessionStep.SEARCH and reason is not None:
-            self._state.write("info", "derivation requests a reset", reason=reason)
-            self._state.request_reset(reason, now)
-        elif step is SessionStep.RESTART:
-            self._state.attributes.cancel_ahead()
+    def _add_attributes(self, peer: ProcessId, derived: AttributesReady) -> None:
+        """Keep attributes of the current start; those of an earlier one are answered by it."""
+        session = self.session
+        if session.start is None or session.owner != peer:
+            return
+        if derived.reset < session.start.reset:
+            self.send_start()
+        elif derived.reset == session.start.reset and not session.restart_wanted:
+            self.attributes.add(derived)
 
     def _admin(self, peer: ProcessId, message: AdminRequest, now: Instant) -> None:
         match message:
             case control.StartSequencerRequest() | control.StopSequencerRequest() | control.OverrideLeaderRequest():
-                self._state.leader_row.request(peer, message, now)
+                self.leader_row.request(peer, message, now)
             case control.ResetDerivationRequest():
-                if self._state.sequencer.add_reset((peer, message.id)):
-                    self._state.request_reset("requested by admin_resetDerivationPipeline", now)
+                if self.sequencer.add_reset((peer, message.id)):
+                    self.request_reset("requested by admin_resetDerivationPipeline", now)
             case control.PostUnsafePayloadRequest():
-                self._state.add_unsafe(message.payload)
-                rollup = self._state.config.rollup
+                self.add_unsafe(message.payload)
+                rollup = self.config.rollup
                 foreign = rollup.is_foreign(message.payload.timestamp)
-                self._state.respond(peer, message.id, end_text(rollup) if foreign else None)
+                self.respond(peer, message.id, end_text(rollup) if foreign else None)
             case control.SetRecoverModeRequest():
-                self._state.sequencer.production.recover = message.mode
-                self._state.respond(peer, message.id, None)
+                self.sequencer.production.recover = message.mode
+                self.respond(peer, message.id, None)
             case control.SetSdmOptInRequest():
-                enabled = self._state.sequencer.sequencer.enabled
+                enabled = self.sequencer.sequencer.enabled
                 if enabled:
-                    self._state.sdm_opt_in = message.enabled
-                    self._state.publish(now)
-                self._state.respond(peer, message.id, None if enabled else NOT_ENABLED)
+                    self.sdm_opt_in = message.enabled
+                    self.publish(now)
+                self.respond(peer, message.id, None if enabled else NOT_ENABLED)

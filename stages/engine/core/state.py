@@ -28,9 +28,7 @@ from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlockRow
 from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.interop import Verdicts
-from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
@@ -86,12 +84,10 @@ class CoreState(CoreContext):
         self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
         self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
         self.label_row = LabelRow(self, self.safe_heads)
-        self.overlap_row = ReadRow(
-            self, CallPurpose.OVERLAP_BLOCKS, engine.L2BlocksResponse, actions.SendToDerivation, MAX_OVERLAP_REQUESTS
-        )
-        self.output_row = ReadRow(self, CallPurpose.OUTPUT, OutputResponse, actions.SendToRpc)
-        self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD, SafeHeadResponse, actions.SendToRpc)
-        self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD, PayloadResponse, actions.SendToP2P)
+        self.overlap_row = ReadRow(self, CallPurpose.OVERLAP_BLOCKS, MAX_OVERLAP_REQUESTS)
+        self.output_row = ReadRow(self, CallPurpose.OUTPUT)
+        self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD)
+        self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD)
 
     def status(self) -> engine.EngineStatus:
         """Return heads and sequencer as other processes see them."""
@@ -298,7 +294,7 @@ class CoreState(CoreContext):
         if self.safe_heads.pending:
             return
         if self.session.owner is not None and self.session.start is not None:
-            self.do(actions.SendToDerivation(self.session.owner, self.session.start))
+            self.do(actions.Send(self.session.owner, self.session.start))
 
     # --- heads -----------------------------------------------------------------------------------------------------
 
@@ -358,7 +354,7 @@ class CoreState(CoreContext):
         result, owner = self._unsent, self.session.owner
         while result is not None and self.safe_heads.has(result.safe_head.number):
             if owner is not None:
-                self.do(actions.SendToDerivation(owner, self.attributes.result_to_send(result)))
+                self.do(actions.Send(owner, self.attributes.result_to_send(result)))
             last = self.attributes.last
             is_next = last is not None and last.sequence > result.sequence and self.attributes.result_due
             result = self._unsent = last if is_next else None

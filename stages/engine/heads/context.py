@@ -3,11 +3,18 @@
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls import actions
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall, Read
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CoreAnswer,
+    CoreCall,
+    Instant,
+    PendingCall,
+    Read,
+    ReadAnswer,
+)
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetPayload, Unavailable, is_syncing
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
@@ -109,7 +116,7 @@ class CoreContext(ABC):
 
     def respond(self, peer: ProcessId, number: int, error: str | None, head: Hash | None = None) -> None:
         """Answer an admin call of the rpc process."""
-        self.do(actions.SendToRpc(peer, ControlResponse(number, error, head)))
+        self.do(actions.Send(peer, ControlResponse(number, error, head)))
 
     def write(self, level: actions.LogLevel, text: str, code: Code | None = None, /, **fields: FieldValue) -> None:
         """Have a line written to the log."""
@@ -288,16 +295,9 @@ class ReadRow(Row):
     outlives_resets = True
     purpose = CallPurpose.OUTPUT
 
-    def __init__(
-        self,
-        core: CoreContext,
-        purpose: CallPurpose,
-        kind: type[CoreAnswer],
-        send: Callable[[ProcessId, Any], actions.Action],
-        bound: int = 64,
-    ) -> None:
+    def __init__(self, core: CoreContext, purpose: CallPurpose, bound: int = 64) -> None:
         super().__init__(core)
-        self.purpose, self._kind, self._send, self._bound = purpose, kind, send, bound
+        self.purpose, self._bound = purpose, bound
         self._waiting: deque[tuple[ProcessId, Read]] = deque()
 
     def add(self, peer: ProcessId, request: Read) -> None:
@@ -312,8 +312,8 @@ class ReadRow(Row):
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Send the response to the process that made the oldest request."""
         peer, _ = self._waiting.popleft()
-        if isinstance(answer, self._kind):
-            self._core.do(self._send(peer, answer))
+        if isinstance(answer, ReadAnswer):
+            self._core.do(actions.Send(peer, answer))
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Drop the oldest request, which its process repeats."""

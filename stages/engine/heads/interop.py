@@ -227,9 +227,9 @@ MAX_EARLY = 1000
 class InteropRow(HeadRow):
     """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
 
-    `_number` counts replacements; `_called` is the number of the one that the last call was made for. `_final` is a
-    block that becomes final once all safe heads are recorded. `_early` are promotions that wait for the heads of the
-    start that the interop supervisor chose before, each with the number of resets before it."""
+    `_called` is the one that the last call was made for. `_final` is a block that becomes final once all safe heads are
+    recorded. `_early` are promotions that wait for the heads of the start that the interop supervisor chose before,
+    each with the number of resets before it."""
 
     purpose = CallPurpose.REPLACEMENT
 
@@ -241,7 +241,8 @@ class InteropRow(HeadRow):
         self._payload: ExecutionPayload | None = None
         self._final: PromoteFinalized | None = None
         self._early: list[tuple[Decision, int]] = []
-        self._resets = self._final_resets = self._number = self._called = 0
+        self._called: Invalidate | None = None
+        self._resets = self._final_resets = 0
 
     def decide(self, decision: Decision, now: Instant, reset_count: int) -> None:
         """Apply a decision, a promotion once there are heads; void if its blocks were read before a reset [IOP28]."""
@@ -261,7 +262,7 @@ class InteropRow(HeadRow):
                 core.force_start(wanted, now)
             case Invalidate():
                 self._replacing, self._payload_id, self._payload = decision, None, None
-                self._resets, self._number = core.reset_count, self._number + 1
+                self._resets = core.reset_count
             case PromoteCrossUnsafe(block=block) if heads is not None:
                 core.controller.promote_cross(None, block)
             case PromoteCrossSafe(block=block, source=source) if heads is not None:
@@ -311,7 +312,7 @@ class InteropRow(HeadRow):
             return None
         if core.waits(self.purpose, now):
             return None
-        self._called = self._number
+        self._called = replacing
         if self._payload is not None:
             return engine_api.NewPayload(self._payload)
         if self._payload_id is not None:
@@ -322,7 +323,7 @@ class InteropRow(HeadRow):
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Take the answer to a call of this replacement. Raises ResetError when the block cannot be replaced."""
         replacing = self._replacing
-        if replacing is None or self._called != self._number:
+        if replacing is None or replacing is not self._called:
             return
         if isinstance(pending.call, engine_api.ForkchoiceUpdate):
             error = engine_api.open_error(answer)

@@ -78,9 +78,7 @@ class ActionHandler:
     def _handler_table(self) -> dict[type[act.Action], Callable[[Any], None]]:
         """Return what performs an action, by its type."""
         return {
-            act.SendToDerivation: lambda action: self._send(self._blocks, action),
-            act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),
-            act.SendToP2P: lambda action: self._send(self._payloads, action),
+            act.Send: self._send,
             act.PublishBlock: self._publish_block,
             act.RequestGap: self._request_gap,
             act.RequestLatestBlocks: self._request_latest_blocks,
@@ -105,9 +103,13 @@ class ActionHandler:
             FollowSourceRead: self._follow_source_read,
         }
 
-    def _send(self, server: Server | None, action: act.SendToDerivation | act.SendToP2P) -> None:
-        if server is not None:
-            server.send(action.peer, action.message)
+    def _send(self, action: act.Send) -> None:
+        if isinstance(action.message, act.RpcResponse):
+            self._control.respond(action.peer, action.message)
+        elif isinstance(action.message, act.BlocksMessage):
+            self._blocks.send(action.peer, action.message)
+        elif self._payloads is not None:
+            self._payloads.send(action.peer, action.message)
 
     def _publish_block(self, action: act.PublishBlock) -> None:
         """Publish a block; without a p2p process blocks are not published."""

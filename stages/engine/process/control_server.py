@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.engine.calls.actions import RpcResponse
 from rollup_node.stages.engine.core.engine_core import EngineCore, RpcRequest
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
@@ -21,8 +22,6 @@ RESPONSE_BYTES = 1024
 
 TRANSACTION_BYTES = 48
 """What a transaction takes beside its bytes."""
-
-RpcResponse = control.ControlResponse | control.OutputResponse | control.SafeHeadResponse | control.BuildResponse
 
 
 class ControlServer:

@@ -13,7 +13,7 @@ from collections import deque
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls import engine_api
-from rollup_node.stages.engine.calls.actions import SendToRpc
+from rollup_node.stages.engine.calls.actions import Send
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import show_block
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
@@ -183,4 +183,4 @@ class BuildApiRow(HeadRow):
         peer, request = self._waiting.popleft()
         self._begin()
         text, code = (None, 0) if error is None else (error.text, error.code)
-        self._core.do(SendToRpc(peer, BuildResponse(request.id, text, code, payload_id, payload)))
+        self._core.do(Send(peer, BuildResponse(request.id, text, code, payload_id, payload)))

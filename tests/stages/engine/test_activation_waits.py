@@ -46,7 +46,7 @@ def chosen(harness: CoreHarness) -> list[UpgradeDiffers]:
 
 
 def hold(harness: CoreHarness) -> ActivationHold:
-    result = harness.core._state.attributes.hold
+    result = harness.core.attributes.hold
     assert result is not None
     return result
 

@@ -1,6 +1,6 @@
 """Safe heads are recorded before derivation goes on, and whatever happens meanwhile [SDB2, SDB3, SDB7, SDB8, SDB13]."""
 
-from rollup_node.stages.engine.calls.actions import SendToDerivation, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.actions import Send, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
@@ -63,7 +63,7 @@ def test_a_run_is_recorded_beside_its_blocks(chain: ChainFixture) -> None:
         assert isinstance(pending.call, SafeHeadEntry) and pending.call.safe_head.number == number
         harness.answer(pending)
         assert harness.parent is not None and harness.parent.number == number
-        sent = [action.message for action in harness.done(SendToDerivation)]
+        sent = [action.message for action in harness.done(Send)]
         assert isinstance(sent[-1], AttributesResult) and sent[-1].held == held, "what follows is not lost"
         harness.derive()
         harness.run_others(CallPurpose.SAFE_HEAD_WRITE)

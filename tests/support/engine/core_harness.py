@@ -30,7 +30,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore, PeerRequest
-from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
@@ -153,7 +152,8 @@ class CoreHarness:
         fresh = self.core.take_actions()
         self.actions += fresh
         for position, action in enumerate(fresh):
-            if isinstance(action, act.SendToDerivation) and action.peer == self.derivation:
+            if isinstance(action, act.Send) and action.peer == self.derivation:
+                assert isinstance(action.message, act.BlocksMessage)
                 in_force = not any(isinstance(later, act.ResetStarted) for later in fresh[position:])
                 self._take_from_engine(action.message, in_force)
         for action in fresh:
@@ -279,6 +279,10 @@ class CoreHarness:
         """Return the actions of a kind so far."""
         return [action for action in self.actions if isinstance(action, kind)]
 
+    def sent(self, kind: type[A]) -> list[A]:
+        """Return the messages of a kind that were sent so far."""
+        return [action.message for action in self.done(act.Send) if isinstance(action.message, kind)]
+
     def logged(self, text: str) -> list[Mapping[str, Any]]:
         """Return the fields of the lines of log with this text so far."""
         return [action.fields for action in self.done(act.LogLine) if action.text == text]
@@ -321,7 +325,7 @@ class CoreHarness:
         self.core.on_message(UnsafeBlock(payload), self.now)
         self.drain()
 
-    def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse, in_force: bool) -> None:
+    def _take_from_engine(self, message: act.BlocksMessage, in_force: bool) -> None:
         """Take a message to derivation; `in_force` unless a reset has followed it in the same step."""
         if isinstance(message, PipelineStart):
             if in_force:
@@ -440,9 +444,9 @@ class CoreHarness:
         return -1 if self.status.safe is None else self.status.safe.number
 
     @property
-    def responses(self) -> list[RpcResponse]:
+    def responses(self) -> list[act.RpcResponse]:
         """All responses to rpc."""
-        return [action.message for action in self.done(act.SendToRpc)]
+        return [action.message for action in self.done(act.Send) if isinstance(action.message, act.RpcResponse)]
 
     @property
     def published(self) -> list[ExecutionPayload]:

@@ -10,11 +10,11 @@ from typing import Any, Self, TypeVar
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.status import Client
+from rollup_node.stages.engine.calls.actions import RpcResponse
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import AdminRequest, RpcRequest
 from rollup_node.stages.engine.heads.context import TaskBackoff
-from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask

@@ -12,8 +12,8 @@ from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, MAX_OVERLAP
 from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages import control
-from rollup_node.stages.messages.engine import L2BlocksRequest, PipelineStart, StartRequest
-from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse, PipelineStart, StartRequest
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.config import AltDaConfig, ForeignFork
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
@@ -124,7 +124,7 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     assert harness.safe == 1
     for pending in slow:
         harness.answer(pending)
-    assert len(harness.done(act.SendToP2P)) == len(harness.done(act.SendToRpc)) == 1
+    assert len(harness.sent(PayloadResponse)) == len(harness.responses) == 1
 
 
 def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> None:
@@ -393,7 +393,7 @@ def test_a_reset_that_derivation_requests(chain: ChainFixture) -> None:
 def test_a_lost_start_is_sent_again(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.request(StartRequest(0, None), DERIVATION)
-    starts = [item.message for item in harness.done(act.SendToDerivation) if isinstance(item.message, PipelineStart)]
+    starts = harness.sent(PipelineStart)
     assert len(starts) == 2 and starts[0] == starts[1]
 
 
@@ -408,9 +408,8 @@ def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
     harness = started(chain)
     for number in range(2 * MAX_OVERLAP_REQUESTS):
         harness.request(L2BlocksRequest(1, number, number), DERIVATION)
-    sent = len(harness.done(act.SendToDerivation))
     harness.run_until_idle()
-    assert len(harness.done(act.SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
+    assert len(harness.sent(L2BlocksResponse)) == MAX_OVERLAP_REQUESTS
 
 
 @pytest.mark.option("sequencer.enabled", "sequencer.stopped")

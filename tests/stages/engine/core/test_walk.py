@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rollup_node.stages.engine.calls.actions import AttributesProcessed, LogLine, PublishBlock, ResetStarted, SendToP2P
+from rollup_node.stages.engine.calls.actions import AttributesProcessed, LogLine, PublishBlock, ResetStarted
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayload
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
@@ -29,7 +29,7 @@ from rollup_node.stages.engine.core.engine_core import AdminRequest
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
-from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
@@ -480,7 +480,7 @@ class Walk(RuleBasedStateMachine):
 
     def unanswered(self) -> set[int]:
         """Return the requests of rpc and p2p that have no response."""
-        payloads = {action.message.id for action in self.harness.done(SendToP2P)}
+        payloads = {response.id for response in self.harness.sent(PayloadResponse)}
         return self.rpc_requests.difference(response.id for response in self.harness.responses) | (
             self.payload_requests - payloads
         )

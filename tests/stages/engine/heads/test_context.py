@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import SendToRpc
+from rollup_node.stages.engine.calls.actions import Send
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.core.state import CoreState
@@ -24,7 +24,7 @@ def core(chain: ChainFixture) -> CoreState:
 
 
 def test_reads_are_answered_in_order_and_once(core: CoreState) -> None:
-    row = ReadRow(core, CallPurpose.OUTPUT, OutputResponse, SendToRpc, bound=3)
+    row = ReadRow(core, CallPurpose.OUTPUT, bound=3)
     assert row.due(NOW) is None
     first, second = OutputRequest(1, 7), OutputRequest(2, 7)
     for peer, request in ((RPC, first), (RPC, second), (RPC, first), (P2P, first), (RPC, OutputRequest(3, 7))):
@@ -35,15 +35,15 @@ def test_reads_are_answered_in_order_and_once(core: CoreState) -> None:
         pending = PendingCall(1, row.purpose, request, 0, 0.0)
         response = OutputResponse(request.id, None, None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
         row.answer(pending, response, NOW)
-        assert core.actions.pop() == SendToRpc(peer, response)
+        assert core.actions.pop() == Send(peer, response)
     assert row.due(NOW) is None, "there was no more room"
 
 
 def test_a_read_without_an_answer_is_left_to_its_process(core: CoreState) -> None:
-    row = ReadRow(core, CallPurpose.OUTPUT, OutputResponse, SendToRpc)
+    row = ReadRow(core, CallPurpose.OUTPUT)
     row.add(RPC, OutputRequest(1, 7))
     row.unavailable(PendingCall(1, row.purpose, OutputRequest(1, 7), 0, 0.0), Unavailable("away"), NOW)
-    assert row.due(NOW) is None and not any(isinstance(action, SendToRpc) for action in core.actions)
+    assert row.due(NOW) is None and not any(isinstance(action, Send) for action in core.actions)
 
 
 def test_a_build_is_given_up_after_two_fetches_without_an_answer(core: CoreState) -> None:

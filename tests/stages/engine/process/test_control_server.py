@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.stages.engine.calls.actions import RpcResponse
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import RpcRequest
 from rollup_node.stages.engine.process.control_server import (
@@ -18,7 +19,6 @@ from rollup_node.stages.engine.process.control_server import (
     MAX_RESPONSES,
     RETRY_SECONDS,
     ControlServer,
-    RpcResponse,
     StoredRequests,
 )
 from rollup_node.stages.engine.process.sequencer_store import (

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import Lasts, SendToRpc, ShowProblem, WorkFailed
+from rollup_node.stages.engine.calls.actions import Lasts, Send, ShowProblem, WorkFailed
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
@@ -349,5 +349,5 @@ def test_admin_requests_are_bounded_and_known() -> None:
     assert state.sequencer.stops == state.sequencer.resets == keys
     state.sequencer.answer_stops()
     assert state.sequencer.stops == []
-    answered = [action.message.id for action in state.actions if isinstance(action, SendToRpc)]
-    assert answered == list(range(MAX_ADMIN_REQUESTS))
+    messages = [item.message for item in state.actions if isinstance(item, Send)]
+    assert messages == [control.ControlResponse(number, None, ZERO_HASH) for number in range(MAX_ADMIN_REQUESTS)]
