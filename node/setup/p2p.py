@@ -7,12 +7,13 @@ from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values, build_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.files.private_files import read_secret_file
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.signer.io.remote_signer import TlsFileError, TlsFiles
-from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, LoadedIdentity, load_identity
+from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 MAX_KEY_FILE = 4096
@@ -67,14 +68,14 @@ def _check_signer_config(config: SignerConfig) -> None:
         raise OptionError(str(error)) from None
 
 
-def load_network_key(config: P2pConfig) -> LoadedIdentity:
+def load_network_key(config: P2pConfig) -> NetworkIdentity:
     """Return the identity of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
 
     The p2p process gets the key itself, so that a file that changes while the node runs does not change its peer id.
     Raises SetupError for a key or a static peer that cannot be used."""
     try:
-        loaded = load_identity(config)
-        parse_static_peers(config.static, loaded.identity.peer_id)
+        identity = load_identity(config)
+        parse_static_peers(config.static, identity.peer_id)
     except (IdentityFileError, StaticPeerError) as error:
         raise SetupError(str(error)) from None
-    return loaded
+    return identity

@@ -47,10 +47,11 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None], may_create: b
         return NodeSecrets(jwt.secret, jwt.source, None, rpc_jwt, interop_jwt)
     # Here, so that a wrong option leaves no new key behind.
     check_p2p_config(plan.p2p)
-    loaded = load_network_key(plan.p2p)
-    if loaded.is_new:
+    is_new = plan.p2p.priv_raw is None and not os.path.exists(plan.p2p.priv_path)
+    identity = load_network_key(plan.p2p)
+    if is_new:
         notice(Notice(Level.INFO, f"created a new network key in {plan.p2p.priv_path}"))
-    return NodeSecrets(jwt.secret, jwt.source, loaded.identity.secret, rpc_jwt, interop_jwt)
+    return NodeSecrets(jwt.secret, jwt.source, identity.secret, rpc_jwt, interop_jwt)
 
 
 DEFAULT_FILE = Path("node_jwt.txt")

@@ -12,6 +12,7 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
+from rollup_node.stages.p2p.host.io.services import measure_latency
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.foreign.go_peers import GoPeer, Scene, go_peer, need_daemon, run_in_namespace
@@ -46,8 +47,9 @@ async def dialling(folder: Path) -> None:
             await wait_until_known(theirs, node)
             message = await node.until(identify)
             assert {"/ipfs/id/1.0.0", "/meshsub/1.1.0"} <= set(message.protocols)
-            await node.stage.host.ping.measure_latency(theirs.peer)
-            assert 0 < node.stage.host.ping.latencies[theirs.peer] < 5
+            await measure_latency(node.stage.host, theirs.peer)
+            connected = node.stage.host.connection(theirs.peer)
+            assert connected is not None and connected.latency is not None and 0 < connected.latency < 5
             assert (await node.call("peers", True))["peers"][theirs.peer_text]["direction"] == direction
             assert await node.call("disconnectPeer", theirs.peer_text) is None
             await node.until(lambda: not node.stage.host.peers())

@@ -12,6 +12,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.addresses.peer_id import parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
+from rollup_node.stages.p2p.host.io.services import measure_latency
 from tests.support.foreign.js_peers import JsError, JsPeer, by, js_peer, js_program
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host
 from tests.support.processes.leftovers import Leftovers
@@ -61,8 +62,9 @@ async def test_identify_ping_and_streams_for_both_dialers(dial: Callable[[Pair],
     async with pair(early_muxer=early) as both:
         await dial(both)
         await _check_identify(both)
-        await both.ours.ping.measure_latency(both.peer)
-        assert 0 < both.ours.ping.latencies[both.peer] < 5
+        await measure_latency(both.ours, both.peer)
+        connected = both.ours.connection(both.peer)
+        assert connected is not None and connected.latency is not None and 0 < connected.latency < 5
         assert 0 <= await both.theirs.call("ping", peer=both.our_text) < 5000
         for size in SIZES:
             await _check_echo(both, size)

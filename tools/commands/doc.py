@@ -57,6 +57,7 @@ MISSING_METRICS: tuple[MissingMetric, ...] = (
         ("rpc", "method"),
         "neither this RPC server nor op-node's has subscriptions",
     ),
+    MissingMetric("p2p_ip_unbans", MetricType.COUNTER, (), "neither this node nor op-node bans an IP address"),
     MissingMetric("l2_source_cache_size", MetricType.GAUGE, ("type",), _NO_L2_CACHE),
     MissingMetric("l2_source_cache_get", MetricType.COUNTER, ("type", "hit"), _NO_L2_CACHE),
     MissingMetric("l2_source_cache_add", MetricType.COUNTER, ("type", "evicted"), _NO_L2_CACHE),

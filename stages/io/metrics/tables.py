@@ -194,7 +194,6 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("p2p_dials", COUNTER, "Outgoing dials", ("allow",), _P2P, _FLAGS),
     Metric("p2p_accepts", COUNTER, "Incoming connections", ("allow",), _P2P, _FLAGS),
     Metric("p2p_peer_unbans", COUNTER, "Peers unbanned", (), _P2P),
-    Metric("p2p_ip_unbans", COUNTER, "IP addresses unbanned", (), _P2P),
     Metric("peer_scores", HISTOGRAM, "Scores of connected peers, by component", ("type",), _P2P, buckets=SCORES),
     Metric(
         "p2p_gossip_events_total",

@@ -29,17 +29,14 @@ class ConnectionGater:
     blocked_ips: set[IpAddress] = field(default_factory=set)
     blocked_subnets: set[Subnet] = field(default_factory=set)
     peer_bans: dict[PeerId, float] = field(default_factory=dict)
-    ip_bans: dict[IpAddress, float] = field(default_factory=dict)
 
-    def ip_deny_reason(self, ip: IpAddress, now: float) -> PeerDropReason | None:
+    def ip_deny_reason(self, ip: IpAddress) -> PeerDropReason | None:
         """Return the reason why connections with the address are denied, None when they are allowed."""
         if self.allowed_networks and not is_within(ip, self.allowed_networks):
             return PeerDropReason.OUTSIDE_NETWORKS
         if ip in self.blocked_ips:
             return PeerDropReason.ADDRESS_BLOCKED
-        if is_within(ip, self.blocked_subnets):
-            return PeerDropReason.SUBNET_BLOCKED
-        return PeerDropReason.ADDRESS_BANNED if self.ip_bans.get(ip, 0.0) > now else None
+        return PeerDropReason.SUBNET_BLOCKED if is_within(ip, self.blocked_subnets) else None
 
     def peer_deny_reason(self, peer: PeerId, now: float) -> PeerDropReason | None:
         """Return the reason why connections with the peer are denied, None when they are allowed."""
@@ -52,15 +49,12 @@ class ConnectionGater:
         self.blocked_peers.discard(peer)
         return self.peer_bans.pop(peer, None) is not None
 
-    def remove_expired_bans(self, now: float) -> tuple[list[PeerId], list[IpAddress]]:
-        """Remove expired bans; returns the peers and addresses whose bans they were [SCR8]."""
-        peers = [peer for peer, until in self.peer_bans.items() if until <= now]
-        ips = [ip for ip, until in self.ip_bans.items() if until <= now]
-        for peer in peers:
+    def remove_expired_bans(self, now: float) -> int:
+        """Remove expired bans; returns their number [SCR8]."""
+        expired = [peer for peer, until in self.peer_bans.items() if until <= now]
+        for peer in expired:
             del self.peer_bans[peer]
-        for ip in ips:
-            del self.ip_bans[ip]
-        return peers, ips
+        return len(expired)
 
 
 MAX_PER_HOST = 8

@@ -78,9 +78,6 @@ class PeerDropReason(Enum):
     PEER_BLOCKED = """peer blocked [SCR9]
     An operator blocked the peer.
     `opp2p_unblockPeer` lifts it"""
-    ADDRESS_BANNED = """address banned [NET13]
-    The address is banned for a time.
-    wait; `p2p.ban.duration` says how long"""
     PEER_BANNED = """peer banned [NET13]
     The peer is banned for a time.
     wait, or `opp2p_unblockPeer`"""

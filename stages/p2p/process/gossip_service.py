@@ -185,10 +185,9 @@ class GossipService:
     async def _write_rpcs(self, peer: PeerId, protocol: str, stream: Stream) -> None:
         """Write what is queued until the stream breaks; then reset the inbound one, so that the peer comes again."""
         queued = self._writers[peer] = asyncio.Event()
-        connection = self._host.connection(peer)
-        is_outbound = connection is not None and connection.direction is Direction.OUTBOUND
-        remote_ips = () if connection is None else connection.remote_ips
-        groups = [group for ip in remote_ips for group in colocation_groups(ip)]
+        connections = self._host.connections_to_peer(peer)
+        is_outbound = bool(connections) and connections[0].direction is Direction.OUTBOUND
+        groups = [group for connection in connections for group in colocation_groups(connection.remote_ip)]
         self.router.add_peer(peer, protocol, is_outbound, groups)
         self._outbound_open.pop(peer, asyncio.Event()).set()
         self._wake_writers()

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.addresses.peer_id import IdentityError, PeerId, pars
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostEvent, PeerConnected
+from rollup_node.stages.p2p.host.io.host_api import ConnectedPeer, DialError, Direction, HostEvent, PeerConnected
 from rollup_node.stages.p2p.peering import peer_info
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED, ScoreService
@@ -64,7 +64,7 @@ class PeerDirectory:
             chainID=host.config.rollup.l2_chain_id,
         )
 
-    def peer(self, peer: PeerId, info: ConnectionInfo | None) -> peer_info.PeerInfo:
+    def peer(self, peer: PeerId, info: ConnectedPeer | None) -> peer_info.PeerInfo:
         """Information about a peer; `info` if it is connected."""
         host = self._host
         identify = host.peerstore.record(peer, IdentifyRecord) or IdentifyRecord()
@@ -85,7 +85,7 @@ class PeerDirectory:
             addresses=peer_info.full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
             protocols=identify.protocols or None,
             connectedness=int(info is not None),
-            direction=(Direction.UNKNOWN if info is None else info.direction).value,
+            direction=(Direction.UNKNOWN if info is None else info.oldest.direction).value,
             protected=host.connection_manager.is_protected(peer),
             chainID=metadata.chain_id,
             latency=0 if info is None or info.latency is None else int(info.latency * 1e9),
@@ -103,7 +103,7 @@ class PeerDirectory:
             totalConnected=len(connected),
             peers={peer_id_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
             bannedPeers=peer_info.sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
-            bannedIPS=peer_info.sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
+            bannedIPS=peer_info.sorted_ips(gater.blocked_ips),
             bannedSubnets=peer_info.sorted_nets(gater.blocked_subnets),
         )
 
@@ -152,8 +152,8 @@ class PeerDirectory:
             is_listening=host.port != 0,
             low=host.config.peers_lo,
             high=host.config.peers_hi,
-            inbound=sum(info.direction is Direction.INBOUND for info in connected),
-            outbound=sum(info.direction is Direction.OUTBOUND for info in connected),
+            inbound=sum(info.oldest.direction is Direction.INBOUND for info in connected),
+            outbound=sum(info.oldest.direction is Direction.OUTBOUND for info in connected),
             inbound_ever=self._inbound_ever,
             observed=dict(observed.most_common(MAX_SHOWN)),
             known=len(host.peerstore.peers()),

@@ -54,7 +54,7 @@ class P2pStage(Stage):
         self._signer = block_signer(config)
         self.signers = UnsafeBlockSigners()
         self._discovery_started = self._signer_known = False
-        identity = load_identity(config).identity
+        identity = load_identity(config)
         self.peerstore = self._open_store(config.peerstore_path)
         self.peerstore.save_identity(identity)
         self.host = Host(config, identity, self.peerstore, meter)

@@ -13,7 +13,8 @@ from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.peering.peer_score import ApplicationScorer
 from rollup_node.stages.p2p.reqresp.payload_by_number import RequestOutcome, ResultCode
-from rollup_node.stages.p2p.reqresp.server_limits import PEER_BURST, RequestLimiter
+from rollup_node.stages.p2p.reqresp.server_limits import GLOBAL_BURST, GLOBAL_RATE, MAX_PEERS, PEER_BURST, PEER_RATE
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
 
@@ -154,7 +155,9 @@ class SyncPlanner:
     def __init__(self, scores: ApplicationScorer, static_only: bool = False) -> None:
         self.quarantine = Quarantine()
         self._scores, self._static_only = scores, static_only
-        self.limiter = RequestLimiter()
+        # The limits of the peers' servers, beyond which a request would only wait there.
+        self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
+        self._each_peer: KeyedTokenBuckets[PeerId] = KeyedTokenBuckets(PEER_RATE, PEER_BURST, MAX_PEERS)
         self._peers: dict[PeerId, _SyncPeer] = {}
         self.wanted: dict[int, set[PeerId]] = {}
 
@@ -183,8 +186,9 @@ class SyncPlanner:
         result = []
         for name, peer in self._idle():
             number = self._next_for(name)
-            if number is not None and self.limiter.delay(name, now) <= 0:
-                self.limiter.consume(name, now)
+            if number is not None and self._limit_delay(name, now) <= 0:
+                self._all_peers.consume(now)
+                self._each_peer[name].consume(now)
                 peer.in_flight = number
                 result.append(BlockRequest(name, number))
         for request in result:
@@ -193,8 +197,11 @@ class SyncPlanner:
 
     def delay(self, now: float) -> float | None:
         """Seconds until a rate limit allows another request; None if only an event can cause one."""
-        waits = [self.limiter.delay(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
+        waits = [self._limit_delay(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
         return min(waits, default=None)
+
+    def _limit_delay(self, peer: PeerId, now: float) -> float:
+        return max(self._all_peers.delay(now), self._each_peer[peer].delay(now))
 
     def handle_outcome(
         self, request: BlockRequest, outcome: RequestOutcome, now: float
@@ -208,7 +215,7 @@ class SyncPlanner:
             self._scores.on_valid_response(request.peer, now)
             return self._handle_release(self.quarantine.add(outcome.payload, request.peer), now)
         # An error costs the whole burst, so that the peer rests [SYN11].
-        self.limiter.charge(request.peer, PEER_BURST, now)
+        self._each_peer[request.peer].consume(now, PEER_BURST)
         if outcome.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
         else:

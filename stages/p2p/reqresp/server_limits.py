@@ -10,6 +10,9 @@ from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 MAX_WAIT = 20.0
 """Seconds that a request waits for its turn at most [SYN7]."""
+GLOBAL_RATE, GLOBAL_BURST = 20.0, 40.0
+PEER_RATE, PEER_BURST = 4.0, 15.0
+MAX_PEERS = 1000
 
 
 @dataclass(eq=False)
@@ -89,29 +92,3 @@ def check_number(config: RollupConfig, number: int | None, unix_time: float) -> 
         return ResultCode.INVALID_REQUEST
     newest = config.block_number_at(int(unix_time))
     return ResultCode.OK if number <= newest else ResultCode.INVALID_REQUEST
-
-
-GLOBAL_RATE, GLOBAL_BURST = 20.0, 40.0
-PEER_RATE, PEER_BURST = 4.0, 15.0
-MAX_PEERS = 1000
-
-
-class RequestLimiter:
-    """The limit over all peers, and that of each peer. Times are monotonic seconds."""
-
-    def __init__(self) -> None:
-        self._global = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
-        self.peers: KeyedTokenBuckets[PeerId] = KeyedTokenBuckets(PEER_RATE, PEER_BURST, MAX_PEERS)
-
-    def delay(self, peer: PeerId, now: float) -> float:
-        """Seconds until a request of (or to) the peer is within both limits."""
-        return max(self._global.delay(now), self.peers[peer].delay(now))
-
-    def consume(self, peer: PeerId, now: float) -> None:
-        """Count a request against both limits."""
-        self._global.consume(now)
-        self.peers[peer].consume(now)
-
-    def charge(self, peer: PeerId, tokens: float, now: float) -> None:
-        """Take tokens from a peer's own limit alone."""
-        self.peers[peer].consume(now, tokens)

@@ -5,7 +5,6 @@ no stream data, and windows stay at the initial 256 KiB. A violation raises Yamu
 Source: https://github.com/hashicorp/yamux/blob/master/spec.md"""
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag, auto
 from typing import NamedTuple
@@ -100,6 +99,7 @@ class YamuxSession:
     _header: bytes = b""
     _data_frame: _DataFrame | None = None
     _out: list[bytes | memoryview] = field(default_factory=list)
+    _events: list[YamuxEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._next_stream_id = 1 if self.initiator else 2
@@ -167,34 +167,32 @@ class YamuxSession:
 
     def receive_data(self, data: bytes) -> list[YamuxEvent]:
         """Consume bytes of the remote end and return the events they cause. Raises YamuxError on a violation."""
-        events: list[YamuxEvent] = []
         offset = 0
         while offset < len(data):
             if self._data_frame is not None:
-                offset = self._receive_frame_data(self._data_frame, data, offset, events.append)
+                offset = self._receive_frame_data(self._data_frame, data, offset)
                 continue
             part = data[offset : offset + _HEADER.size - len(self._header)]
             offset += len(part)
             self._header += part
             if len(self._header) == _HEADER.size:
                 header, self._header = self._header, b""
-                self._receive_header(header, events.append)
+                self._receive_header(header)
+        events, self._events = self._events, []
         return events
 
-    def _receive_frame_data(
-        self, body: _DataFrame, data: bytes, offset: int, emit: Callable[[YamuxEvent], None]
-    ) -> int:
+    def _receive_frame_data(self, body: _DataFrame, data: bytes, offset: int) -> int:
         end = min(len(data), offset + body.remaining)
         body.remaining -= end - offset
         if body.stream_id in self.streams:
-            emit(YamuxEvent(EventKind.DATA, body.stream_id, data[offset:end]))
+            self._events.append(YamuxEvent(EventKind.DATA, body.stream_id, data[offset:end]))
         if not body.remaining:
             self._data_frame = None
             if body.has_fin:
-                self._fin_received(body.stream_id, emit)
+                self._fin_received(body.stream_id)
         return end
 
-    def _receive_header(self, header: bytes, emit: Callable[[YamuxEvent], None]) -> None:
+    def _receive_header(self, header: bytes) -> None:
         version, kind, bits, stream, length = _HEADER.unpack(header)
         if version != 0:
             raise YamuxError(f"version {version}")
@@ -202,41 +200,37 @@ class YamuxSession:
         if kind != FrameType.DATA or length < _SMALL_FRAME_BYTES or stream not in self.streams:
             self.small_frames += 1
         if kind in (FrameType.DATA, FrameType.WINDOW_UPDATE):
-            self._receive_stream_frame(kind, flags, stream, length, emit)
+            self._receive_stream_frame(kind, flags, stream, length)
         elif kind == FrameType.PING:
             if FrameFlag.SYN in flags:
                 self._send_header(FrameType.PING, FrameFlag.ACK, 0, length)
         elif kind == FrameType.GO_AWAY:
             self.remote_go_away = True
-            emit(YamuxEvent(EventKind.GO_AWAY))
+            self._events.append(YamuxEvent(EventKind.GO_AWAY))
         else:
             raise YamuxError(f"frame of type {kind}")
 
-    def _receive_stream_frame(
-        self, kind: int, flags: FrameFlag, stream: int, length: int, emit: Callable[[YamuxEvent], None]
-    ) -> None:
+    def _receive_stream_frame(self, kind: int, flags: FrameFlag, stream: int, length: int) -> None:
         if FrameFlag.SYN in flags:
-            self._accept_stream(stream, emit)
+            self._accept_stream(stream)
         result = self.streams.get(stream)
         if FrameFlag.RST in flags:
             if result is not None:
                 self._remove_stream(stream)
-                emit(YamuxEvent(EventKind.RESET, stream))
+                self._events.append(YamuxEvent(EventKind.RESET, stream))
             result = None
         if kind == FrameType.DATA:
-            self._start_data_frame(stream, result, length, flags, emit)
+            self._start_data_frame(stream, result, length, flags)
             return
         if result is not None and length:
             result.send_window += length
             if result.send_window > _MAX_WINDOW:
                 raise YamuxError("window exceeds 32 bits")
-            emit(YamuxEvent(EventKind.WINDOW, stream))
+            self._events.append(YamuxEvent(EventKind.WINDOW, stream))
         if FrameFlag.FIN in flags:
-            self._fin_received(stream, emit)
+            self._fin_received(stream)
 
-    def _start_data_frame(
-        self, stream: int, value: _Stream | None, length: int, flags: FrameFlag, emit: Callable[[YamuxEvent], None]
-    ) -> None:
+    def _start_data_frame(self, stream: int, value: _Stream | None, length: int, flags: FrameFlag) -> None:
         if value is not None and length:
             if value.fin_received:
                 raise YamuxError("data after FIN")
@@ -251,9 +245,9 @@ class YamuxSession:
         if length:
             self._data_frame = _DataFrame(stream, length, is_last)
         elif is_last:
-            self._fin_received(stream, emit)
+            self._fin_received(stream)
 
-    def _accept_stream(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
+    def _accept_stream(self, stream: int) -> None:
         if stream == 0 or stream % 2 == self._next_stream_id % 2:
             raise YamuxError(f"stream id {stream} has the wrong parity")
         if stream in self.streams:
@@ -264,14 +258,14 @@ class YamuxSession:
         self._inbound_count += 1
         self.streams[stream] = _Stream()
         self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.ACK, stream, 0)
-        emit(YamuxEvent(EventKind.OPENED, stream))
+        self._events.append(YamuxEvent(EventKind.OPENED, stream))
 
-    def _fin_received(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
+    def _fin_received(self, stream: int) -> None:
         result = self.streams.get(stream)
         if result is None or result.fin_received:
             return
         result.fin_received = True
-        emit(YamuxEvent(EventKind.ENDED, stream))
+        self._events.append(YamuxEvent(EventKind.ENDED, stream))
         self._remove_if_closed(stream, result)
 
     def _remove_if_closed(self, stream: int, value: _Stream) -> None:

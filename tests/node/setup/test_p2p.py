@@ -114,8 +114,8 @@ def test_the_signer_reaches_the_configuration(working_directory: Path) -> None:
 def test_the_network_key_is_created_once(working_directory: Path) -> None:
     config = P2pConfig(ROLLUP, priv_path="key.txt")
     first, second = load_network_key(config), load_network_key(config)
-    assert (first.is_new, second.is_new) == (True, False) and first.identity.secret == second.identity.secret
+    assert first.secret == second.secret
     file = working_directory / "key.txt"
-    assert file.read_text().strip() == first.identity.secret.hex() and file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text().strip() == first.secret.hex() and file.stat().st_mode & 0o777 == 0o600
     raw = load_network_key(P2pConfig(ROLLUP, priv_path="key.txt", priv_raw=b"\x12" * 32))
-    assert raw.identity.secret == b"\x12" * 32
+    assert raw.secret == b"\x12" * 32

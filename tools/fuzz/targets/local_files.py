@@ -110,7 +110,7 @@ def jwt_secret(data: bytes) -> object:
 def network_key(data: bytes) -> object:
     """Return the file of the network key."""
     config: Any = SimpleNamespace(priv_raw=None, priv_path=scratch().file("key", data))
-    return len(load_identity(config).identity.secret)
+    return len(load_identity(config).secret)
 
 
 def processes(data: bytes) -> object:

@@ -4,7 +4,6 @@ What a peer can make us hold is bounded, and a protocol violation ends the conne
 
 import asyncio
 import os
-import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -107,7 +106,6 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         if name is None:
             return self.abort(PeerDropReason.GONE_BEFORE_HANDSHAKE)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
         denied = self.host.intercept_accept(self)
         if denied is not None:
@@ -234,6 +232,18 @@ class Connection(asyncio.Protocol):
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
             self.close(PeerDropReason.TOO_MUCH_HELD, code=yamux.GoAwayCode.PROTOCOL_ERROR)
 
+    def serve_stream(self, stream: Stream) -> None:
+        """Run the handler of an inbound stream that has its protocol."""
+        if stream.timer is not None:
+            stream.timer.cancel()
+        handler = self.host.stream_handlers.get(stream.protocol)
+        # A handler may outlive its stream: a peer that resets streams must not collect handlers.
+        if handler is None or self._running_handlers >= self.host.limits.inbound_streams:
+            stream.reset()
+        else:
+            self._running_handlers += 1
+            self.host.spawn(self._run_handler(stream, handler))
+
     # --- internal
 
     def _pause_reading(self, seconds: float) -> None:
@@ -316,22 +326,8 @@ class Connection(asyncio.Protocol):
             return self.session.reset_stream(stream_id)
         responder = Responder(self.host.stream_handlers.__contains__)
         stream = self.streams[stream_id] = Stream(self, stream_id, responder)
-        timeout = self._loop.call_later(
-            self.host.config.handshake_timeout, stream.reset, "protocol negotiation timed out"
-        )
-
-        def negotiated(stream: Stream) -> None:
-            timeout.cancel()
-            handler = self.host.stream_handlers.get(stream.protocol)
-            # A handler may outlive its stream: a peer that resets streams must not collect handlers.
-            if handler is None or self._running_handlers >= self.host.limits.inbound_streams:
-                stream.reset()
-            else:
-                self._running_handlers += 1
-                self.host.spawn(self._run_handler(stream, handler))
-
-        stream.on_negotiated = negotiated
-        stream.on_finished = timeout.cancel
+        seconds = self.host.config.handshake_timeout
+        stream.timer = self._loop.call_later(seconds, stream.reset, "protocol negotiation timed out")
 
     async def _run_handler(self, stream: Stream, handler: StreamHandler) -> None:
         try:
@@ -351,8 +347,7 @@ class Connection(asyncio.Protocol):
             stream.discard_input()
             if not stream.is_finished:
                 # A peer that never closes its direction must not keep the stream, and its inbound slot, for ever.
-                linger = self._loop.call_later(LINGER_SECONDS, stream.reset)
-                stream.on_finished = linger.cancel
+                stream.timer = self._loop.call_later(LINGER_SECONDS, stream.reset)
         finally:
             self._running_handlers -= 1
 

@@ -27,7 +27,7 @@ from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import host_api
 from rollup_node.stages.p2p.host.io.connection import KEEPALIVE_INTERVAL, Connection, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
-from rollup_node.stages.p2p.host.io.services import PING_PROTOCOL, IdentifyService, PingService
+from rollup_node.stages.p2p.host.io.services import PING_PROTOCOL, IdentifyService, echo_pings
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
@@ -68,13 +68,12 @@ class Host:
         self._drops_since_warning = 0
         self.port = 0
         self.identify = IdentifyService(self)
-        self.ping = PingService(self)
-        self._connections: dict[PeerId, list[Connection]] = {}
+        self._connected: dict[PeerId, host_api.ConnectedPeer] = {}
         self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
         self.stream_handlers: dict[str, StreamHandler] = {
             identify.PROTOCOL: self.identify.handle_identify,
             identify.PUSH_PROTOCOL: self.identify.handle_push,
-            PING_PROTOCOL: self.ping.echo,
+            PING_PROTOCOL: echo_pings,
         }
         self._subscribers: list[Callable[[host_api.HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,9 +101,8 @@ class Host:
         self._is_stopping = True
         if self._server is not None:
             await stop_accepting(self._server)
-        for connections in list(self._connections.values()):
-            for connection in list(connections):
-                connection.close(PeerDropReason.SHUTTING_DOWN)
+        for peer in self.peers():
+            self.disconnect(peer, PeerDropReason.SHUTTING_DOWN)
         for pending in self.pending_handshakes.drain():
             pending.abort(PeerDropReason.SHUTTING_DOWN)
         self.dialer.stop()
@@ -158,31 +156,31 @@ class Host:
 
     async def connect(self, peer: PeerId, addresses: Sequence[Multiaddr] = ()) -> None:
         """Dial the peer unless it is connected. Raises DialError."""
-        if peer not in self._connections:
+        if peer not in self._connected:
             await self.dialer.dial(peer, addresses)
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
         """Open a stream on the peer's oldest connection; return protocol and stream. Raises StreamError."""
-        connections = self._connections.get(peer)
-        if not connections:
+        connected = self._connected.get(peer)
+        if connected is None:
             raise host_api.StreamError(f"{short_peer_id(peer)} is not connected")
-        stream = await connections[0].open_stream(tuple(protocols))
+        stream = await connected.oldest.open_stream(tuple(protocols))
         return stream.protocol, stream
 
     def peers(self) -> list[PeerId]:
-        return list(self._connections)
+        return list(self._connected)
 
-    def connections(self) -> list[host_api.ConnectionInfo]:
-        return [self._info(peer, connections) for peer, connections in self._connections.items()]
+    def connections(self) -> list[host_api.ConnectedPeer]:
+        return list(self._connected.values())
 
-    def connection(self, peer: PeerId) -> host_api.ConnectionInfo | None:
+    def connection(self, peer: PeerId) -> host_api.ConnectedPeer | None:
         """Return a connected peer; None if it is not connected."""
-        connections = self._connections.get(peer)
-        return self._info(peer, connections) if connections else None
+        return self._connected.get(peer)
 
     def connections_to_peer(self, peer: PeerId) -> list[Connection]:
         """Return the connections of a peer, oldest first."""
-        return list(self._connections.get(peer, ()))
+        connected = self._connected.get(peer)
+        return [] if connected is None else list(connected.connections)
 
     def disconnect(self, peer: PeerId, reason: PeerDropReason, detail: str = "") -> None:
         for connection in self.connections_to_peer(peer):
@@ -209,7 +207,7 @@ class Host:
 
     def intercept_addr_dial(self, ip: str) -> PeerDropReason | None:
         """Return the reason why dialling an address is denied, None when it is allowed."""
-        denied = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
+        denied = self.connection_gater.ip_deny_reason(parse_ip(ip))
         self.meter.count("p2p_dials", allow=str(denied is None).lower())
         return denied
 
@@ -219,7 +217,7 @@ class Host:
             return None
         if self._is_stopping:
             return PeerDropReason.SHUTTING_DOWN
-        denied = self.connection_gater.ip_deny_reason(parse_ip(connection.remote_ip), time.time())
+        denied = self.connection_gater.ip_deny_reason(parse_ip(connection.remote_ip))
         others = [other.remote_ip for other in self._all_connections()]
         if denied is None and is_over_host_limit(connection.remote_ip, others):
             denied = PeerDropReason.TOO_MANY_OF_HOST
@@ -246,13 +244,13 @@ class Host:
                 reason=denied.text,
             )
             return denied
-        connections = self._connections.setdefault(peer, [])
-        connections.append(connection)
+        connected = self._connected.setdefault(peer, host_api.ConnectedPeer(peer))
+        connected.connections.append(connection)
         address = connection.remote_address
         assert address is not None
         if connection.direction is host_api.Direction.OUTBOUND:
             self.peerstore.add_addresses(peer, [address], DISCOVERED_TTL)
-        if len(connections) == 1:
+        if len(connected.connections) == 1:
             direction = connection.direction
             log.debug("peer connected", peer=short_peer_id(peer), address=str(address), direction=direction.name)
             self.emit(host_api.PeerConnected(peer, direction, address))
@@ -263,17 +261,15 @@ class Host:
         """Remove a connection, upgraded or not."""
         self.pending_handshakes.remove(connection)
         peer = connection.peer
-        connections = self._connections.get(peer)
-        if not connections or connection not in connections:
+        connected = self._connected.get(peer)
+        if connected is None or connection not in connected.connections:
             return
-        connections.remove(connection)
+        connected.connections.remove(connection)
         seconds = asyncio.get_running_loop().time() - connection.opened_at
         self.closed_connections.append(ClosedConnection(peer, str(connection.drop), seconds))
-        if not connections:
-            del self._connections[peer]
+        if not connected.connections:
+            del self._connected[peer]
             self._work_shares.remove_peer(peer)
-            self.ping.remove_peer(peer)
-            self.identify.remove_peer(peer)
             self.connection_manager.preferred.discard(peer)
             log.debug("peer disconnected", peer=short_peer_id(peer), reason=str(connection.drop))
             self.emit(host_api.PeerDisconnected(peer))
@@ -281,7 +277,7 @@ class Host:
     def charge_work(self, peer: PeerId, seconds: float) -> float:
         """Charge a peer with CPU time; returns the seconds for which its connection must not be read."""
         delay = self._work_shares.charge(peer, seconds, asyncio.get_running_loop().time())
-        if peer and peer not in self._connections:
+        if peer and peer not in self._connected:
             self._work_shares.remove_peer(peer)
         return delay
 
@@ -308,35 +304,20 @@ class Host:
     def _all_connections(self) -> Iterator[Connection]:
         """All connections, during and after their handshake."""
         yield from self.pending_handshakes
-        for connections in self._connections.values():
-            yield from connections
+        for connected in self._connected.values():
+            yield from connected.connections
 
     def _limit_exceeded(self, connection: Connection) -> PeerDropReason | None:
-        if len(self._connections.get(connection.peer, ())) >= self.limits.connections_per_peer:
+        if len(self.connections_to_peer(connection.peer)) >= self.limits.connections_per_peer:
             return PeerDropReason.TOO_MANY_OF_PEER
         maximum = self.limits.max_connections(self.config.peers_hi)
         # What we dial, and protected peers, get in beyond the maximum: strangers must not keep static peers out.
         is_exempt = connection.direction is host_api.Direction.OUTBOUND or self.connection_manager.is_protected(
             connection.peer
         )
-        if not is_exempt and sum(map(len, self._connections.values())) >= maximum:
+        if not is_exempt and sum(len(item.connections) for item in self._connected.values()) >= maximum:
             return PeerDropReason.TOO_MANY_CONNECTIONS
         return None
-
-    def _info(self, peer: PeerId, connections: list[Connection]) -> host_api.ConnectionInfo:
-        oldest = connections[0]
-        assert oldest.remote_address is not None
-        return host_api.ConnectionInfo(
-            peer=peer,
-            direction=oldest.direction,
-            address=oldest.remote_address,
-            local_ip=oldest.local_ip,
-            remote_ips=tuple(connection.remote_ip for connection in connections),
-            opened_at=oldest.opened_at,
-            streams=sum(len(connection.streams) for connection in connections),
-            latency=self.ping.latencies.get(peer),
-            identify=self.identify.identified.get(peer),
-        )
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

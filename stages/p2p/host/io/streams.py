@@ -22,15 +22,13 @@ class Stream:
     """A two-way byte stream to a peer; its methods raise StreamError once it is gone.
 
     Its opener must read it to its end or `reset` it, and `close` it after writing; one of a handler is reset when that
-    raises, and closed when it returns. `on_negotiated` is called once an inbound stream has its protocol, `on_finished`
-    when the stream carries nothing any more (it may be called more than once)."""
+    raises, and closed when it returns. `timer` is cancelled when the stream carries nothing any more."""
 
     def __init__(self, connection: "Connection", stream_id: int, negotiation: Initiator | Responder) -> None:
         self.stream_id = stream_id
         self.protocol = ""
         self.direction = Direction.OUTBOUND if isinstance(negotiation, Initiator) else Direction.INBOUND
-        self.on_negotiated: Callable[[Stream], None] = lambda stream: None
-        self.on_finished: Callable[[], None] = lambda: None
+        self.timer: asyncio.TimerHandle | None = None
         self._connection = connection
         self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
@@ -219,7 +217,8 @@ class Stream:
             return b""
         self._negotiation, self.protocol = None, selected
         self._changed.set()
-        self.on_negotiated(self)
+        if self.direction is Direction.INBOUND:
+            self._connection.serve_stream(self)
         return negotiation.trailing_data
 
     def _send_negotiation(self, data: bytes) -> None:
@@ -266,7 +265,8 @@ class Stream:
             self._finish()
 
     def _finish(self) -> None:
-        self.on_finished()
+        if self.timer is not None:
+            self.timer.cancel()
         self._connection.streams.pop(self.stream_id, None)
 
 

@@ -17,6 +17,7 @@ from rollup_node.stages.p2p.gating.connections import PeerBackoff, TrimCandidate
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.services import measure_latency
 from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
 from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
@@ -197,8 +198,8 @@ class PeerManager:
 
     async def _trim(self) -> float:
         connected = [
-            TrimCandidate(info.peer, info.opened_at, info.direction is Direction.INBOUND, info.streams)
-            for info in self._host.connections()
+            TrimCandidate(peer.peer, peer.oldest.opened_at, peer.oldest.direction is Direction.INBOUND, peer.streams)
+            for peer in self._host.connections()
         ]
         for peer in self._host.connection_manager.peers_to_trim(connected, time.monotonic()):
             self._host.disconnect(peer, PeerDropReason.TOO_MANY_PEERS)
@@ -207,11 +208,10 @@ class PeerManager:
     async def _monitor(self) -> float:
         """Lift expired bans, check the score of one peer, and update metrics [SCR7, SCR8]."""
         host = self._host
-        peers, ips = host.connection_gater.remove_expired_bans(time.time())
-        if peers or ips:
+        expired = host.connection_gater.remove_expired_bans(time.time())
+        if expired:
             host.save_gater()
-            host.meter.count("p2p_peer_unbans", len(peers))
-            host.meter.count("p2p_ip_unbans", len(ips))
+            host.meter.count("p2p_peer_unbans", expired)
         self._to_check = self._to_check or host.peers()
         if self._to_check:
             self._ban_if_below_threshold(self._to_check.pop())
@@ -244,7 +244,7 @@ class PeerManager:
         else:
             burst = 1
         for peer in self._to_ping[:burst]:
-            self._host.spawn(self._host.ping.measure_latency(peer))
+            self._host.spawn(measure_latency(self._host, peer))
         del self._to_ping[:burst]
         return 1.0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.files.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import FileKind, StoreError
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.config import MEMORY
@@ -26,7 +26,6 @@ from rollup_node.stages.protocol.types import BlockId, Hash
 
 MAX_UNWRITTEN = 2 * MAX_HEIGHTS
 
-_APPLICATION = 0x52504E33
 _SCHEMA = """
 create table if not exists blocks
   (genesis blob, number integer, hash blob, parent_hash blob, origin_number integer, origin_hash blob, fate integer,
@@ -35,6 +34,7 @@ create table if not exists payloads
   (genesis blob, position integer, number integer, hash blob, version integer, signed_part blob,
    primary key (genesis, position));
 """
+_KIND = FileKind("file of signed blocks", "p2p.peerstore.path", 0x52504E33, _SCHEMA, "full")
 _SELECT = """select number, hash, parent_hash, origin_number, origin_hash, fate from blocks where genesis = ?
   and typeof(number) = 'integer' and typeof(hash) = 'blob' and typeof(parent_hash) = 'blob'
   and typeof(origin_number) in ('integer', 'null') and typeof(origin_hash) in ('blob', 'null') and fate in (0, 1, 2)
@@ -62,14 +62,7 @@ class SignedBlocksFile:
 
     def __init__(self, genesis: Hash, path: str = MEMORY) -> None:
         self._genesis = genesis
-        self._database = SqliteFile(
-            path,
-            what="file of signed blocks",
-            option="p2p.peerstore.path",
-            application=_APPLICATION,
-            schema=_SCHEMA,
-            durable=True,
-        )
+        self._database = SqliteFile(path, _KIND)
         rows = self._database.read(_SELECT, (genesis,))
         kept = self._database.read(_SELECT_KEPT, (genesis,)) if self._database.problem is None else ()
         if self._database.problem is not None:

@@ -19,15 +19,11 @@ log = get_logger("p2p")
 
 
 class SqliteFile:
-    """A database with its tables, open in one process at a time; `application` marks our files. Raises StoreError.
+    """A database, open in one process at a time. Raises StoreError; if it is damaged, only for a kind that is full."""
 
-    With `durable` a change is on the disk when it returns, and a damaged file is refused."""
-
-    def __init__(
-        self, path: str, *, what: str, option: str, application: int, schema: str, durable: bool = False
-    ) -> None:
+    def __init__(self, path: str, kind: FileKind) -> None:
         self.problem: str | None = None
-        self._kind = FileKind(what, option, application, schema, "full" if durable else "normal")
+        self._kind = kind
         self._connection = self._open(path)
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from rollup_node.stages.io.files.private_files import (
     check_private_file,
@@ -22,13 +21,6 @@ class IdentityFileError(Exception):
     """The key is unavailable; the text says why and what to do."""
 
 
-class LoadedIdentity(NamedTuple):
-    """The identity, and whether its key was just generated."""
-
-    identity: NetworkIdentity
-    is_new: bool
-
-
 def generate_secret() -> bytes:
     """Generate a random secp256k1 private key."""
     while True:
@@ -39,21 +31,21 @@ def generate_secret() -> bytes:
             continue
 
 
-def load_identity(config: P2pConfig) -> LoadedIdentity:
+def load_identity(config: P2pConfig) -> NetworkIdentity:
     """Load the identity from `p2p.priv.raw` or `p2p.priv.path`, created when missing. Raises IdentityFileError."""
     if config.priv_raw is not None:
-        return LoadedIdentity(_identity(config.priv_raw, "p2p.priv.raw"), False)
+        return _identity(config.priv_raw, "p2p.priv.raw")
     path = config.priv_path
     try:
         text = _read(path)
         if text is None:
             secret = generate_secret()
             _write(path, secret)
-            return LoadedIdentity(NetworkIdentity(secret), True)
+            return NetworkIdentity(secret)
     except OSError as error:
         file = f"network key file {Path(path).absolute()}"
         raise IdentityFileError(f"{file}: {why_unusable(path, error)} (p2p.priv.path)") from None
-    return LoadedIdentity(_identity(_parse(text, path), path), False)
+    return _identity(_parse(text, path), path)
 
 
 def _identity(secret: bytes, source: str) -> NetworkIdentity:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 
+from rollup_node.stages.io.files.sqlite_file import FileKind
 from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
@@ -12,11 +13,11 @@ NODE_TTL = 5 * 86400.0
 MAX_NODES = 1000
 MAX_RESTORED = 150
 
-_APPLICATION = 0x52504E32
 _SCHEMA = """
 create table if not exists nodes (node blob primary key, record blob, seen real) without rowid;
 create table if not exists own (record blob);
 """
+_KIND = FileKind("database of nodes", "p2p.discovery.path", 0x52504E32, _SCHEMA)
 _DELETE_OLD_NODES = (
     "delete from nodes where seen < ?1 or node in (select node from nodes order by seen desc limit -1 offset ?2)"
 )
@@ -27,9 +28,7 @@ class NodeDatabase(SqliteFile):
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        super().__init__(
-            path, what="database of nodes", option="p2p.discovery.path", application=_APPLICATION, schema=_SCHEMA
-        )
+        super().__init__(path, _KIND)
 
     def update_nodes(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
         """Store nodes that have answered, and remove those that no longer do."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rollup_node.stages.io.files.sqlite_file import FileKind
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, Subnet, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_supported
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, PeerId
@@ -32,7 +33,6 @@ MAX_PEERS = 10_000
 GC_CHANGES = 4000
 """Changes after which garbage is collected, so that strangers cannot fill the disk."""
 
-_APPLICATION = 0x52504E31
 _SCHEMA = """
 create table if not exists addresses
   (peer blob, address blob, expiry real, primary key (peer, address)) without rowid;
@@ -42,6 +42,7 @@ create table if not exists bans (subject text primary key, peer blob, expiry rea
 create table if not exists blocks (subject text primary key, peer blob) without rowid;
 create table if not exists own (secret blob);
 """
+_KIND = FileKind("peer store", "p2p.peerstore.path", 0x52504E31, _SCHEMA)
 _INSERT_ADDRESS = (
     "insert into addresses values (?, ?, ?) on conflict do update set expiry = max(expiry, excluded.expiry)"
 )
@@ -50,9 +51,9 @@ _DELETE_EXCESS_ADDRESSES = """delete from addresses where peer = ?1 and address 
 _SELECT_ADDRESSES = "select address from addresses where peer = ? and expiry > ? order by expiry desc, address"
 _SELECT_PEERS = """select peer from addresses where expiry > ?1 union select peer from records where expiry > ?1
   order by peer"""
-_VALID_TYPES = "typeof(subject) = 'text' and typeof(peer) in ('blob', 'null')"
-_SELECT_BANS = f"select subject, peer, expiry from bans where {_VALID_TYPES} and typeof(expiry) = 'real'"
-_SELECT_BLOCKS = f"select subject, peer from blocks where {_VALID_TYPES}"
+_SELECT_BANS = "select peer, expiry from bans where typeof(peer) = 'blob' and typeof(expiry) = 'real'"
+_SELECT_BLOCKS = """select subject, peer from blocks
+  where typeof(subject) = 'text' and typeof(peer) in ('blob', 'null')"""
 _SET_RECORD = "insert or replace into records values (?, ?, ?, ?)"
 _SELECT_OLDEST_PEERS = """select peer from (select peer, max(expiry) as last from
   (select peer, expiry from addresses union all select peer, expiry from records) group by peer)
@@ -66,7 +67,7 @@ class PeerStore(SqliteFile):
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._changes = 0
-        super().__init__(path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA)
+        super().__init__(path, _KIND)
 
     def add_addresses(self, peer: PeerId, addresses: Iterable[Multiaddr], ttl: float) -> None:
         """Store addresses of a peer for `ttl` seconds; a longer expiry of a known address stays."""
@@ -118,14 +119,13 @@ class PeerStore(SqliteFile):
     def save_gater(self, gater: ConnectionGater) -> None:
         """Replace the stored bans and blocks."""
         bans = [(peer.hex(), peer, until) for peer, until in gater.peer_bans.items()]
-        ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
         blocks = [(peer.hex(), peer) for peer in gater.blocked_peers]
         networks: list[IpAddress | Subnet] = [*gater.blocked_ips, *gater.blocked_subnets]
         self.write_all(
             [
                 ("delete from bans", ()),
                 ("delete from blocks", ()),
-                *(("insert into bans values (?, ?, ?)", row) for row in (*bans, *ip_bans)),
+                *(("insert into bans values (?, ?, ?)", row) for row in bans),
                 *(("insert into blocks values (?, ?)", row) for row in blocks),
                 *(("insert into blocks values (?, null)", (str(network),)) for network in networks),
             ]
@@ -133,13 +133,7 @@ class PeerStore(SqliteFile):
 
     def load_gater(self, allowed_networks: Sequence[Subnet] = ()) -> ConnectionGater:
         """Return the connection gater with all stored bans and blocks, without rows that damage made unreadable."""
-        gater = ConnectionGater(tuple(allowed_networks))
-        for subject, peer, until in self.read(_SELECT_BANS):
-            with suppress(IpAddressError):
-                if peer is not None:
-                    gater.peer_bans[peer] = until
-                else:
-                    gater.ip_bans[parse_ip(subject)] = until
+        gater = ConnectionGater(tuple(allowed_networks), peer_bans=dict(self.read(_SELECT_BANS)))
         for subject, peer in self.read(_SELECT_BLOCKS):
             with suppress(IpAddressError):
                 if peer is not None:

@@ -97,7 +97,6 @@ async def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
         service = node.stage.gossip
         await node.until(lambda: not service._inbound and not service._retry_now, 5)
         assert not service._outbound_open and not service._writers and not len(service.work_budget)
-        assert not host.identify._last_push
 
 
 async def test_the_mesh_of_the_present_topic_is_protected(rollup: RollupConfig, tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.p2p.reqresp.server_limits import (
     GLOBAL_BURST,
     GLOBAL_RATE,
-    MAX_PEERS,
     MAX_WAIT,
-    RequestLimiter,
     RequestTurns,
     check_number,
 )
@@ -62,18 +60,3 @@ def test_numbers_from_genesis_to_now() -> None:
     for number in (11, 1 << 63, None):
         assert check_number(config, number, now) is ResultCode.INVALID_REQUEST
     assert check_number(config, 0, GENESIS_TIME - 1.0) is ResultCode.INVALID_REQUEST
-
-
-def test_both_limits_hold_and_memory_is_bounded() -> None:
-    limiter = RequestLimiter()
-    for number in range(40):
-        peer = bytes([number % 3])
-        assert limiter.delay(peer, 0.0) == 0.0
-        limiter.consume(peer, 0.0)
-    assert limiter.delay(b"new", 0.0) == pytest.approx(0.05), "the limit over all"
-    assert limiter.delay(bytes(1), 0.05) == pytest.approx(0.0)
-    limiter.charge(bytes(1), 15.0, 10.0)
-    assert limiter.delay(bytes(1), 10.0) == pytest.approx(0.25) and limiter.delay(b"new", 10.0) == 0.0
-    for number in range(MAX_PEERS + 5):
-        limiter.delay(number.to_bytes(4, "big"), 10.0)
-    assert len(limiter.peers) == MAX_PEERS

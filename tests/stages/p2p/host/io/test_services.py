@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.host.io import services
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
-from tests.support.p2p.hosts import RecordingHost, echo, running_host, two_hosts
+from tests.support.p2p.hosts import echo, running_host, two_hosts
 from tests.support.p2p.raw import DATA, FIN, frame, proposal, raw_peer
 from tests.support.timing.conditions import until
 
@@ -62,20 +62,13 @@ async def send_zeros(stream: Stream) -> None:
 
 async def test_ping_measures_latency() -> None:
     async with two_hosts() as (ours, theirs):
-        await ours.ping.measure_latency(theirs.peer_id)
+        await services.measure_latency(ours, theirs.peer_id)
         info = ours.connection(theirs.peer_id)
         assert info is not None and info.latency is not None and 0 < info.latency < 5
+        latency = info.latency
         links = [*ours.connections_to_peer(theirs.peer_id), *theirs.connections_to_peer(ours.peer_id)]
         await until(lambda: not any(link.streams for link in links))
         for answer in (reset, send_zeros):
             theirs.set_stream_handler("/ipfs/ping/1.0.0", answer)
-            await ours.ping.measure_latency(theirs.peer_id)
-        assert ours.ping.latencies == {theirs.peer_id: info.latency}
-
-
-def test_latency_is_a_moving_average() -> None:
-    ping = RecordingHost(1).ping
-    ping.add_latency(b"peer", 1.0)
-    assert ping.latencies[b"peer"] == 1.0
-    ping.add_latency(b"peer", 2.0)
-    assert ping.latencies[b"peer"] == pytest.approx(1.1)
+            await services.measure_latency(ours, theirs.peer_id)
+        assert info.latency == latency

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.files.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import FileKind, StoreError
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
-SCHEMA = "create table if not exists things (name text primary key);"
+KIND = FileKind("box of things", "p2p.things", 77, "create table if not exists things (name text primary key);")
 
 
 def database(path: Path | str) -> SqliteFile:
-    return SqliteFile(str(path), what="box of things", option="p2p.things", application=77, schema=SCHEMA)
+    return SqliteFile(str(path), KIND)
 
 
 def test_data_survives_a_restart(tmp_path: Path) -> None:

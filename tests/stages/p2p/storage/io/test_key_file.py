@@ -14,19 +14,17 @@ SECRET = b"\x01" * 32
 
 
 def load(path: Path, raw: bytes | None = None) -> NetworkIdentity:
-    return load_identity(config(priv_path=str(path), priv_raw=raw)).identity
+    return load_identity(config(priv_path=str(path), priv_raw=raw))
 
 
 @pytest.mark.option("p2p.priv.path")
 def test_a_missing_file_is_created(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "key.txt"
-    first = load_identity(config(priv_path=str(path)))
-    assert first.is_new
+    first = load(path)
     text = path.read_text()
-    assert text == f"{first.identity.secret.hex()}\n"
+    assert text == f"{first.secret.hex()}\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    second = load_identity(config(priv_path=str(path)))
-    assert not second.is_new and second.identity.peer_id == first.identity.peer_id
+    assert load(path).peer_id == first.peer_id
     assert path.read_text() == text and [entry.name for entry in path.parent.iterdir()] == ["key.txt"]
 
 

@@ -77,7 +77,6 @@ def test_bans_and_blocks_survive_a_restart(tmp_path: Path) -> None:
     store = PeerStore(str(tmp_path / "peers"))
     gater = store.load_gater()
     gater.peer_bans[PEER] = 5e9
-    gater.ip_bans[parse_ip("192.0.2.1")] = 4e9
     gater.blocked_peers.add(OTHER)
     gater.blocked_ips.add(parse_ip("2001:db8::1"))
     gater.blocked_subnets.add(parse_subnet("10.0.0.0/8"))
