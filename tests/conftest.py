@@ -37,6 +37,8 @@ TEST_SECONDS = 58.0
 RECURSION_LIMIT = sys.getrecursionlimit()
 _PROGRAMS = {"leftovers", "module_leftovers", "fork_server"}
 """Fixtures of tests that start programs."""
+_NETWORKS = {"Devnet", "Chains"}
+"""What modules import that run local networks."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,16 +73,20 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Bounds the time of tests that are coroutines. Modules that start programs stand evenly among the others, before
-    the last ones: their tests wait while those of other workers compute."""
+    the last ones: their tests wait while those of other workers compute. Those of networks, which take longest, come
+    before the last of these."""
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             item.obj = _bounded(item.obj)
-    slow = {item.path for item in items if _PROGRAMS.intersection(getattr(item, "fixturenames", ()))}
-    kinds = [[item for item in items if (item.path in slow) is kind] for kind in (False, True)]
+    ends: dict[Path, float] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and _PROGRAMS.intersection(item.fixturenames):
+            ends[item.path] = 0.7 if _NETWORKS & vars(item.module).keys() else 0.9
     places: dict[Path, float] = {}
-    for kind in kinds:
+    for end in (0.7, 0.9, 1.0):
+        kind = [item for item in items if ends.get(item.path, 1.0) == end]
         for index, item in enumerate(kind):
-            places.setdefault(item.path, index / len(kind) * (0.9 if item.path in slow else 1))
+            places.setdefault(item.path, end * index / len(kind))
     items.sort(key=lambda item: places[item.path])
 
 

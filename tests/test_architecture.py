@@ -33,20 +33,20 @@ CONFIG_FIELDS = {"eip1559_denominator_canyon", "keep_karst_upgrade_gas"}
 """Fields of rollup.json that are named after a fork and are no activation."""
 MAX_LINES = 500
 BEHAVIOUR_TESTS = ROOT / "tests" / "behaviour.txt"
-NOT_IN_THE_WHEEL = tuple(
+TESTED_BY_FOLDER = tuple(
     Path("tools", folder)
     for folder in (
         "bench",
-        "devnet/faults",
-        "devnet/soak",
+        *("devnet", "devnet/chain", "devnet/engine", "devnet/evm", "devnet/faults", "devnet/l1", "devnet/soak"),
         "dev",
         "faults",
         "fuzz",
         "importers",
+        "multichain",
         "status_page",
     )
 )
-"""Tools for work on the repository: their tests are of whole programs, at least one file for each of these folders."""
+"""Tools for work on the repository, and local networks: at least one file of tests for each of these folders."""
 ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
 FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.MULTILINE)
 CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
@@ -205,21 +205,22 @@ def _has_functions(path: Path) -> bool:
     return FUNCTION.search(_text(path)) is not None
 
 
-def _is_in_the_wheel(path: Path) -> bool:
-    return not any(path.is_relative_to(folder) for folder in NOT_IN_THE_WHEEL)
+def _has_its_own_tests(path: Path) -> bool:
+    return not any(path.is_relative_to(folder) for folder in TESTED_BY_FOLDER)
 
 
 def test_every_source_file_has_tests() -> None:
     """A file with functions is tested by the file of its name in the folder of its name below `tests`."""
-    packaged = [path for path in _sources(*PACKAGES) if _is_in_the_wheel(path)]
-    sources = [path for path in packaged if path.name not in ("__init__.py", "__main__.py")]
+    sources = [path for path in _sources(*PACKAGES) if path.name not in ("__init__.py", "__main__.py")]
     missing = [
         str(path)
         for path in sources
-        if _has_functions(path) and not (ROOT / "tests" / path.with_name(f"test_{path.name}")).is_file()
+        if _has_its_own_tests(path)
+        and _has_functions(path)
+        and not (ROOT / "tests" / path.with_name(f"test_{path.name}")).is_file()
     ]
     assert missing == []
-    assert [folder for folder in NOT_IN_THE_WHEEL if not list((ROOT / "tests" / folder).rglob("test_*.py"))] == []
+    assert [folder for folder in TESTED_BY_FOLDER if not list((ROOT / "tests" / folder).glob("test_*.py"))] == []
 
 
 def test_test_files_are_named_after_source_files() -> None:
@@ -228,7 +229,7 @@ def test_test_files_are_named_after_source_files() -> None:
     tests = [
         path
         for path in _sources("tests")
-        if path.name.startswith("test_") and path.parts[1] in PACKAGES and _is_in_the_wheel(Path(*path.parts[1:]))
+        if path.name.startswith("test_") and path.parts[1] in PACKAGES and _has_its_own_tests(Path(*path.parts[1:]))
     ]
     unnamed = {
         str(path)

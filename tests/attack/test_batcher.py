@@ -3,11 +3,9 @@
 Meanwhile every process stays within the bounds of docs/security.md, none is restarted, and the node derives and
 answers honest clients."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -19,14 +17,10 @@ from rollup_node.tools.batcher.channels import batcher_data, frames
 from rollup_node.tools.bench import drops, synthetic_chain
 from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
-from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.attacked_node import AttackedNode
 from tests.support.processes.deriving_node import write_l1_blocks, write_rollup
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.process_memory import peak_memory, reset_peak_memory
-from tests.support.processes.programs import Program
-from tests.support.rpc.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 
-ROOT = Path(__file__).parents[2]
 MAX_RSS = {"derivation": 300_000_000, "compute": 300_000_000, "rpc": 200_000_000}
 """Bytes; the bounds of docs/security.md."""
 LARGEST = 99_000_000
@@ -141,58 +135,24 @@ def _with_data(block: L1Block, data: list[bytes]) -> L1Block:
     return msgspec.structs.replace(block, inbox=inbox + block.inbox)
 
 
-class _Process(NamedTuple):
-    pid: int
-    incarnation: int
-
-
-class _Node(Program):
+class _Node(AttackedNode):
     """A running node of deriving_node.py."""
 
     def __init__(self, leftovers: Leftovers, folder: Path, rollup: RollupConfig) -> None:
         self._folder, self._chain = folder, _AttackedChain()
         write_rollup(folder, rollup)
         write_l1_blocks(folder, self._chain.extend([[], []]))
-        super().__init__(leftovers, "tests.support.processes.deriving_node", str(folder), PYTHONPATH=str(ROOT))
-        self.wait_for_line(" processes are ready")
-
-    @property
-    def port(self) -> int:
-        """The port of the RPC server."""
-        return int(self.wait_for_line("rpc server is listening").rpartition("port=")[2])
-
-    def processes(self) -> dict[str, _Process]:
-        """Return the processes under attack."""
-        entries = json.loads((self._folder / "run" / "processes.json").read_text())
-        return {
-            entry["role"]: _Process(entry["pid"], entry["incarnation"]) for entry in entries if entry["role"] in MAX_RSS
-        }
+        super().__init__(leftovers, "tests.support.processes.deriving_node", folder / "run", str(folder))
 
     def check_bounds(self, name: str) -> None:
         """Show the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
-        before, logged = self.processes(), len(self.out)
-        for process in before.values():
-            reset_peak_memory(process.pid)
-        honest = HonestClient(self.port, before["rpc"].pid)
-        write_l1_blocks(self._folder, self._chain.extend(ATTACKS[name](self._chain.safe + 1)))
-        deadline = time.monotonic() + SECONDS
-        while (safe := honest.ask()["safe_l2"]["number"]) < self._chain.safe:
-            assert self.running, f"{name}: the node ended\n{self.out[-3000:]}"
-            assert time.monotonic() < deadline, f"{name}: block {safe} is safe, not {self._chain.safe}"
-            time.sleep(0.1)
-        after, written = self.processes(), len(self.out) - logged
-        assert after == before, f"{name}: a process was restarted\n{self.out[-3000:]}"
-        peaks = {role: peak_memory(process.pid) for role, process in before.items()}
-        figures = (
-            f"{name}: peaks { ({role: peak >> 20 for role, peak in peaks.items()}) } MiB, {written} bytes of log,"
-            f" healthz {honest.health:.2f} s, syncStatus {honest.status:.2f} s"
-        )
-        print(figures)
-        assert all(peaks[role] < bound for role, bound in MAX_RSS.items()), figures
-        # Warnings are limited per minute, and those of a minute may all fall into these seconds.
-        assert written < MAX_LOG_BYTES_AN_HOUR / 60, f"{figures}\n{self.out[-2000:]}"
-        assert honest.health < HEALTH_SECONDS, figures
-        assert honest.status < STATUS_SECONDS, figures
+        with self.within_bounds(name, MAX_RSS) as honest:
+            write_l1_blocks(self._folder, self._chain.extend(ATTACKS[name](self._chain.safe + 1)))
+            deadline = time.monotonic() + SECONDS
+            while (safe := honest.ask()["safe_l2"]["number"]) < self._chain.safe:
+                assert self.running, f"{name}: the node ended\n{self.out[-3000:]}"
+                assert time.monotonic() < deadline, f"{name}: block {safe} is safe, not {self._chain.safe}"
+                time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

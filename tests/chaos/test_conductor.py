@@ -1,25 +1,24 @@
 """A sequencing node as a program with a conductor: it is the conductor that starts it, also after its engine process
 was killed, and no block is in the chain that the conductor does not have [CND5 to CND8]."""
 
-import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from tests.support.chains.local_chain import LocalChain
 from tests.support.engine.fake_conductor import FakeConductor
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import RpcError, call, reports_problem, unready_reasons, wait_for
+from tests.support.processes.programs import (
+    RpcError,
+    call,
+    process_entries,
+    reports_problem,
+    unready_reasons,
+    wait_for,
+)
 from tests.support.servers.tcp_relay import LOOPBACK
 from tests.support.servers.threads import in_thread
-
-
-def engine_pid(runtime_dir: Path) -> int | None:
-    """Return the id of the engine process; None while there is none."""
-    entries = json.loads((runtime_dir / "processes.json").read_text())
-    return next((entry["pid"] for entry in entries if entry["role"] == "engine"), None)
 
 
 class ConductedChain:
@@ -75,10 +74,9 @@ def test_only_the_conductor_starts_the_sequencer_again_after_a_kill(leftovers: L
             rpc = f"http://{LOOPBACK}:" + dict(word.split("=", 1) for word in line.split() if "=" in word)["port"]
             assert call(rpc, "admin_conductorEnabled") is True
             start_sequencer(rpc, blocks)
-            pid = engine_pid(directory)
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            wait_for(lambda: engine_pid(directory) not in (None, pid), "another engine process")
+            killed = process_entries(directory)["engine"]
+            os.kill(killed["pid"], signal.SIGKILL)
+            wait_for(lambda: process_entries(directory).get("engine", killed) != killed, "another engine process")
             start_sequencer(rpc, blocks)
             conductor.is_leader = False
             wait_for(lambda: reports_problem(rpc, "engine", "failed to commit unsafe payload"), "the refused commit")

@@ -15,7 +15,7 @@ import pytest
 from rollup_node.node import cli
 from tests.support.processes.chains import CHAINS, MESSAGES, Chains
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import RpcError, call, wait_for
+from tests.support.processes.programs import CALLDATA, RpcError, call, wait_for
 from tests.tools.commands.test_bundle import unpacked
 
 L1_SECONDS = 2
@@ -27,7 +27,7 @@ OPTIONS, ADMIN = "supernode.toml", "rpc.enable-admin = true\n"
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Chains]:
     """Yield a network for all tests of the module, with equal roots at the end."""
-    words = ("--chains", "2", "--supernodes", "2", *MESSAGES, "--l1-block-time", str(L1_SECONDS))
+    words = ("--chains", "2", "--supernodes", "2", *MESSAGES, "--l1-block-time", str(L1_SECONDS), *CALLDATA)
     options = module_leftovers.folder / OPTIONS
     options.write_text(ADMIN)
     with Chains(module_leftovers, *words, OP_SUPERNODE_CONFIG=str(options)) as running:

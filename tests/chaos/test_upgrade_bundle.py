@@ -122,10 +122,13 @@ def test_a_node_that_has_built_a_wrong_block_goes_on_with_the_right_bundle(lefto
 
 def test_a_supernode_takes_the_bundle_of_its_chains(leftovers: Leftovers) -> None:
     """Each chain waits and chooses for itself, into its own folder; messages go on [SNO4, UPG26]."""
-    words = ("--chains=2", "--p2p", "--interop=4", "--fork=jovian=2", "--fork=karst=4", f"--fork=lagoon={LATER}")
+    forks = ("--fork=jovian=2", "--fork=karst=4", f"--fork=lagoon={LATER}")
     content = FILE.read_bytes()
     with Chains(
-        leftovers, *words, OP_NODE_ROLLUP_LAGOON_BUNDLE=str(FILE), OP_SUPERNODE_VN_ALL_ROLLUP_LAGOON_BUNDLE="auto"
+        leftovers,
+        *("--chains=2", "--p2p", "--interop=4", *forks, *CALLDATA),
+        OP_NODE_ROLLUP_LAGOON_BUNDLE=str(FILE),
+        OP_SUPERNODE_VN_ALL_ROLLUP_LAGOON_BUNDLE="auto",
     ) as net:
         net.wait_for_height(LATER + 3)
         log = net.log("supernode")

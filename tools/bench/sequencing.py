@@ -48,7 +48,6 @@ from rollup_node.tools.bench.timed_engine import EngineProcess, TimedCall
 TRANSACTIONS = 200
 PAUSE = 0.05
 """Seconds between two gossiped payloads."""
-WARM_UP = 10
 BEFORE_START = 3.0
 START_SECONDS = 30.0
 PAYLOAD_P50, PAYLOAD_P99, OVERHEAD_P99 = 2.0, 8.0, 10.0
@@ -62,11 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--payloads", type=int, default=300, help="gossiped payloads of a run")
     parser.add_argument("--runs", type=int, default=3, help="of gossiped payloads")
     parser.add_argument("--blocks", type=int, default=300, help="sequenced blocks")
+    parser.add_argument("--warm-up", type=int, default=10, help="payloads and blocks of a run that are not counted")
     parser.add_argument("--block-time", type=int, default=2)
     parser.add_argument("--l1-latency", type=float, default=0.2, help="seconds that each answer of L1 takes")
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    runs = [asyncio.run(payload_milliseconds(args.payloads)) for _ in range(args.runs)]
-    overheads, missed = asyncio.run(sequence(args.blocks, args.block_time, args.l1_latency))
+    runs = [asyncio.run(payload_milliseconds(args.payloads, args.warm_up)) for _ in range(args.runs)]
+    overheads, missed = asyncio.run(sequence(args.blocks, args.warm_up, args.block_time, args.l1_latency))
     return show(
         "engine process, at the wire",
         [
@@ -84,10 +84,10 @@ def share(values: Sequence[float], percent: int) -> float:
     return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-async def payload_milliseconds(payloads: int) -> list[float]:
+async def payload_milliseconds(payloads: int, warm_up: int) -> list[float]:
     """Milliseconds from an UnsafeBlock at the bus to its engine_newPayload at the engine, for each payload."""
-    world = World(block_time=2, genesis_time=int(time.time()) - 2 * (payloads + WARM_UP))
-    chain = world.chain(payloads + WARM_UP)
+    world = World(block_time=2, genesis_time=int(time.time()) - 2 * (payloads + warm_up))
+    chain = world.chain(payloads + warm_up)
     departures: dict[int, float] = {}
     with EngineProcess(world.config, world.genesis, 0) as engine:
         async with world.running(engine.url):
@@ -97,10 +97,10 @@ async def payload_milliseconds(payloads: int) -> list[float]:
                 world.gossip(payload)
             await world.until(lambda: world.unsafe >= len(chain))
         calls = [call for call in engine.calls() if call.method == "engine_newPayload"]
-    return [1000 * (call.arrived - departures[call.number]) for call in calls if call.number > WARM_UP]
+    return [1000 * (call.arrived - departures[call.number]) for call in calls if call.number > warm_up]
 
 
-async def sequence(blocks: int, block_time: int, l1_latency: float) -> tuple[list[float], int]:
+async def sequence(blocks: int, warm_up: int, block_time: int, l1_latency: float) -> tuple[list[float], int]:
     """For each sequenced block, the milliseconds that this node added.
 
     Between the engine's answers and its own next requests, up to the next build, which begins at the block's time at
@@ -122,7 +122,7 @@ async def sequence(blocks: int, block_time: int, l1_latency: float) -> tuple[lis
         if steps is None or began + steps[-1].answered > due:
             missed += 1
         following = _steps(by_number.get(number + 1, []))
-        if steps is not None and following is not None and number > WARM_UP:
+        if steps is not None and following is not None and number > warm_up:
             _, fetched, inserted, head = steps
             own_time = world.genesis.timestamp + number * block_time - began
             waits = (

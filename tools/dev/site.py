@@ -18,10 +18,11 @@ import sys
 import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "DECISIONS.md", "SECURITY.md")
@@ -43,8 +44,10 @@ TOOLTIP = 160
 # --- hooks of mkdocs -----------------------------------------------------------------------------------------------
 
 
-def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+def on_files(files: "Files", *, config: "MkDocsConfig") -> "Files":
     """Add the pages of the top-level folder, and a page with pictures for each notebook."""
+    from mkdocs.structure.files import File
+
     for name in TOP_PAGES:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
@@ -55,7 +58,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Any, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Any, config: "MkDocsConfig", files: "Files") -> str:
     """Make a page of the repository one of the site."""
     name = page.file.src_uri
     if name in WIDE_PAGES:

@@ -180,6 +180,7 @@ class ChainsPrograms:
             "rollup": str(local.files.rollup),
             "key-file": str(local.files.batcher_key),
             "state-file": str(local.files.root / "batcher.json"),
+            "da": self._settings.da,
         }
         return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
 

@@ -49,6 +49,7 @@ class ChainsSettings:
     p2p: bool
     lie_every: float
     wrong: tuple[str, ...]
+    da: str
     sequencing_window: int = 200
     altda: str | None = None
 
@@ -80,6 +81,7 @@ def parse(argv: Sequence[str]) -> ChainsSettings:
         args.p2p,
         args.lie,
         tuple(args.wrong),
+        args.da,
     )
 
 
@@ -133,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--l1-block-time", **number, default=4)
     parser.add_argument("--l2-block-time", **number, default=2)
     parser.add_argument("--fork", metavar="NAME=OFFSET", action="append", default=[], help="as without --chains")
+    parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs", help="as without --chains")
     parser.add_argument("--base-port", **number, default=0)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -42,7 +42,7 @@ Main = Callable[[list[str]], object]
         (p2p_latency.main, "--runs 1 --blocks 3 --warm-up 0", ["gossip from socket to engine message", "of 100 KB"]),
         (
             sequencing.main,
-            "--payloads 3 --runs 1 --blocks 13 --block-time 1 --l1-latency 0.05",
+            "--payloads 3 --runs 1 --blocks 4 --warm-up 1 --block-time 1 --l1-latency 0.05",
             ["engine process, at the wire", "slots missed with L1 answers after 50 ms"],
         ),
     ],

@@ -18,6 +18,8 @@ from rollup_node.tools.dev.release import Commit, build, released_commit, sbom, 
 from tests.conftest import ROOT
 
 COMMIT = Commit("1.2.3rc1", 1_764_374_400, True)
+PARTS = ("pyproject.toml", "README.md", "LICENSE", "constraints.txt", "deploy", "docker", "src", "ipc")
+"""What a build of a release reads."""
 
 
 @pytest.mark.parametrize(
@@ -40,16 +42,33 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
+def commit_all(folder: Path) -> None:
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "first")
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.1.0"\n')
     for name in ("CHANGELOG.md", "docs/upgrades.md"):
         (tmp_path / name).write_text("# Title\n\n## 1.2.3\n\nText.\n")
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-qm", "first")
+    commit_all(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small_checkout(tmp_path: Path) -> Path:
+    """Return a checkout of this repository with one of its packages; test_packaging builds it with all."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    names = subprocess.run(["git", "ls-files", "-z", *PARTS], cwd=ROOT, check=True, capture_output=True, text=True)
+    for name in filter(None, names.stdout.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    commit_all(folder)
+    return folder
 
 
 def test_a_commit_is_released_by_its_tag_and_not_with_changes(checkout: Path) -> None:
@@ -72,14 +91,16 @@ def test_the_present_version_has_its_notes() -> None:
     assert all(f"\n## {text}\n" in (ROOT / name).read_text() for name in ("CHANGELOG.md", "docs/upgrades.md"))
 
 
-def test_the_same_commit_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_commit_gives_the_same_bytes(
+    small_checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also with another mask for files; they have the version of the tag, and the checksums are theirs."""
     monkeypatch.setattr(release, "build_image", lambda *_: None)
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder, mask in zip(folders, (0o022, 0o077), strict=True):
         before = os.umask(mask)
         try:
-            build(ROOT, COMMIT, folder)
+            build(small_checkout, COMMIT, folder)
         finally:
             os.umask(before)
     first, second = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in folders)

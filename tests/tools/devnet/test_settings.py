@@ -1,11 +1,32 @@
-"""The flags of the local network, and invalid values."""
+"""The flags of the local network, its forks, files and ports, and invalid values."""
 
+import json
+import socket
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
 from rollup_node.stages.l1.light_client.network import Preset
-from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.l1_chains import parse_l1_chain
+from rollup_node.tools.devnet.files import (
+    L1_CHAIN_ID,
+    NetworkFiles,
+    l1_genesis,
+    write_secrets,
+)
+from rollup_node.tools.devnet.fork_offsets import LATE_L1_FORKS, SettingsError, fork_offsets
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.ports import (
+    LOOPBACK,
+    PortInUse,
+    Ports,
+    address,
+    bootnode,
+    peer_options,
+    reserved,
+)
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
 from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenario
 
@@ -109,3 +130,140 @@ def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: py
     assert unmet(services.scenarios[0]) is None
     library.touch()
     assert unmet(jump) is None and with_scenarios(plain, [jump]).clock_library == library
+
+
+FORKS = FORK_NAMES[1:]
+
+
+def until(newest: str, **later: int) -> dict[str, int]:
+    return dict.fromkeys(FORKS[: FORKS.index(newest) + 1], 0) | later
+
+
+@pytest.mark.parametrize(
+    ("forks", "expected"),
+    [
+        ([], until("jovian")),
+        (["karst=0"], until("karst")),
+        (["regolith=4"], {"regolith": 4}),
+        (["canyon=20"], until("regolith", canyon=20)),
+        (["ecotone=3", "granite=5"], until("delta", ecotone=3, fjord=5, granite=5)),
+        (["jovian=0", "karst=5", "lagoon=9"], until("jovian", karst=5, lagoon=9)),
+        (["canyon=0", "ecotone=7"], until("canyon", delta=7, ecotone=7)),
+        ([f"{fork}={9 * at}" for at, fork in enumerate(FORKS)], {fork: 9 * at for at, fork in enumerate(FORKS)}),
+    ],
+)
+def test_fork_offsets(forks: list[str], expected: dict[str, int]) -> None:
+    assert parse([word for fork in forks for word in ("--fork", fork)]).forks == expected
+
+
+@pytest.mark.parametrize(
+    ("forks", "expected"),
+    [
+        ("osaka=0", {"osaka": 0}),
+        ("gloas=0", dict.fromkeys(LATE_L1_FORKS, 0)),
+        ("amsterdam=20", {"osaka": 0, "bpo1": 0, "bpo2": 0, "amsterdam": 20}),
+        ("fulu=5,gloas=20", {"osaka": 5, "bpo1": 20, "bpo2": 20, "amsterdam": 20}),
+        ("bpo1=3,bpo2=3,osaka=3", {"osaka": 3, "bpo1": 3, "bpo2": 3}),
+    ],
+)
+def test_l1_fork_offsets(forks: str, expected: dict[str, int]) -> None:
+    assert parse([f"--l1-forks={forks}"]).l1_forks == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("--fork=bedrock=1", "unknown fork 'bedrock'; one of regolith, canyon"),
+        ("--fork=canyon", "must be NAME=OFFSET"),
+        ("--fork=canyon=9999999999", "must be NAME=OFFSET"),
+        ("--fork=canyon=1 --fork=canyon=2", "given twice"),
+        ("--fork=canyon=9 --fork=delta=8", "prior fork canyon has higher offset 9"),
+        ("--fork=isthmus=5 --fork=karst=9", "prior fork jovian activates at the same time after genesis"),
+        ("--fork=jovian=5 --fork=karst=5", "give ascending offsets, and from Jovian on a different one per fork"),
+        ("--l1-forks=", "unknown fork ''; one of osaka, bpo1, bpo2, amsterdam, fulu, gloas"),
+        ("--l1-forks=gloas", "must be NAME=OFFSET"),
+        ("--l1-forks=osaka=1,fulu=2", "the same fork is given twice"),
+        ("--l1-forks=osaka=9,gloas=8", "give ascending offsets, in the order osaka, bpo1, bpo2, amsterdam"),
+    ],
+)
+def test_invalid_fork_offsets(words: str, error: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^{words.partition('=')[0]}") as refusal:
+        parse(words.split())
+    assert error in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_secrets_are_private_and_kept(tmp_path: Path) -> None:
+    files = NetworkFiles(tmp_path)
+    write_secrets(files, ("sequencer", "verifier"))
+    paths = [files.jwt, files.batcher_key, files.peer_key("sequencer"), files.peer_key("verifier")]
+    contents = [path.read_text() for path in paths]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in paths)
+    assert all(len(text.strip()) == 64 for text in contents) and len(set(contents)) == 4
+    write_secrets(files, ("sequencer", "verifier", "verifier-2"))
+    assert [path.read_text() for path in paths] == contents
+    assert files.peer_key("verifier-2").exists()
+
+
+def test_late_forks_of_l1() -> None:
+    """Those at genesis have the time 0; Osaka has the blobs of Prague, and Amsterdam none of its own [LIN28, LIN32]."""
+    genesis = l1_genesis(1000, {"osaka": 0, "bpo1": 0, "bpo2": 6, "amsterdam": 20})
+    config = genesis["config"]
+    assert [config[f"{fork}Time"] for fork in ("osaka", "bpo1", "bpo2", "amsterdam")] == [0, 0, 1006, 1020]
+    chain = parse_l1_chain(json.dumps(config).encode(), L1_CHAIN_ID)
+    names = ("cancun", "prague", "osaka", "bpo1")
+    assert [(fork.name, fork.time) for fork in chain.blob_forks] == [*((name, 0) for name in names), ("bpo2", 1006)]
+    backend = L1Backend(genesis, 2)
+    for time in (1000, 1005, 1006, 1020):
+        blobs = backend.evm_rules(time).blobs
+        assert blobs is not None and blobs.update_fraction == chain.update_fraction(time)
+
+
+NODES = ("sequencer", "verifier")
+
+
+def numbers(ports: Ports) -> list[int]:
+    nodes = (port for name in NODES for port in astuple(ports.nodes[name]))
+    services = (ports.signer, ports.conductor, ports.da_server, ports.forged_l1, ports.forged_beacon)
+    return [ports.l1, ports.beacon, *nodes, *services, *(ports.status[name] for name in NODES)]
+
+
+def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
+    with reserved(0, NODES) as first, reserved(0, NODES) as second:
+        assert len({*numbers(first), *numbers(second)}) == 38
+        for port in numbers(first):
+            with socket.create_server((LOOPBACK, port)), pytest.raises(OSError, match="in use"):
+                socket.create_server((LOOPBACK, port))
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        error = f"port {port} is in use; give another --base-port"
+        with pytest.raises(PortInUse, match=error), reserved(port, NODES):
+            pass
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> NetworkFiles:
+    files = NetworkFiles(tmp_path)
+    write_secrets(files, ("sequencer", "verifier"))
+    return files
+
+
+def test_peers_and_signing(files: NetworkFiles) -> None:
+    """A sequencer signs with a key or a signer and dials those before it; a verifier dials all."""
+    write_secrets(files, ("sequencer-2",))
+    ports = {"sequencer": 9000, "sequencer-2": 9002}
+    first, second = (address(files, name, port) for name, port in ports.items())
+    options = {name: peer_options(files, name, 9000, ports) for name in (*ports, "verifier")}
+    assert [values.get("p2p.static") for values in options.values()] == [None, first, f"{first},{second}"]
+    assert ["p2p.sequencer.key" in values for values in options.values()] == [True, True, False]
+    assert "p2p.bootnodes" not in options["sequencer"]
+    assert options["sequencer-2"]["p2p.bootnodes"] == bootnode(files, "sequencer", 9000)
+    assert options["verifier"]["p2p.bootnodes"].count("enode://") == 2
+    for values in options.values():
+        assert (values["p2p.listen.ip"], values["p2p.netrestrict"]) == ("127.0.0.1", "127.0.0.0/8")
+    signer = "http://127.0.0.1:9003"
+    options = {name: peer_options(files, name, 9000, ports, signer) for name in (*ports, "verifier")}
+    assert [values.get("signer.endpoint") for values in options.values()] == [signer, signer, None]
+    assert not any("p2p.sequencer.key" in values for values in options.values())

@@ -1,6 +1,7 @@
 """The tables: partitions, and columns that name the L1 block."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from rollup_node.tools.history.tables import (
     write_parquet,
 )
 
-parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed")
 
 
 def test_rows_are_partitioned_by_the_utc_day_of_their_l1_block() -> None:
@@ -84,6 +85,8 @@ def test_a_file_for_each_table_and_day(tmp_path: Path) -> None:
 
 
 def test_rows_come_back_with_their_types(tmp_path: Path) -> None:
+    import pyarrow.parquet as parquet
+
     source = tmp_path / "rows"
     row = {"l1_number": 5, "l1_hash": "0xaa", "l1_time": 7, "index": 0, "transaction": None, "type": 3}
     row |= {"sender": "0xbb", "is_batcher": True, "bytes": 9, "blobs": ["0x01", "0x02"]}

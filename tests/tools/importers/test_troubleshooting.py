@@ -2,6 +2,7 @@
 exist."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -15,10 +16,15 @@ from tests.support.source_trees import tree_of
 
 TESTS = Path(__file__).parents[2]
 CONDITIONS = conditions()
-SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in condition.seen_signs()]
 LONGEST = 30
-of_each_sign = pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
+of_each_condition = pytest.mark.parametrize("name", CONDITIONS)
 FLAGS_OF_COMMANDS = {"watch", "override.FORK"}
+
+
+@functools.cache
+def signs(name: str) -> list[Sign]:
+    """Return the signs of a condition that tests see."""
+    return CONDITIONS[name].seen_signs()
 
 
 def test_all_conditions_are_there() -> None:
@@ -28,13 +34,12 @@ def test_all_conditions_are_there() -> None:
 def test_markers_name_conditions_and_codes_of_the_table() -> None:
     of = {kind: {value for mark in marks() if mark.name == kind for value in mark.values} for kind in NAMES}
     assert of["condition"] <= set(CONDITIONS)
-    assert of["sign"] == {sign.code for _, sign in SIGNS}
+    assert of["sign"] == {sign.code for name in CONDITIONS for sign in signs(name)}
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@of_each_condition
 def test_each_condition_has_tests(name: str) -> None:
-    signs = (sign for of, sign in SIGNS if of == name)
-    shown = {test for sign in signs for test in (*sign.lines, *sign.readyz, *sign.check)}
+    shown = {test for sign in signs(name) for test in (*sign.lines, *sign.readyz, *sign.check)}
     assert len(shown | set(marked("condition", name))) >= 2
 
 
@@ -72,32 +77,33 @@ def names(text: str, code: str) -> bool:
     return code in text or re.search(rf"Code\.{code.replace('-', '_')}\b", text) is not None
 
 
-def test_each_condition_has_a_sign_with_one_of_its_codes() -> None:
-    assert {name for name, _ in SIGNS} == set(CONDITIONS)
-    for name, condition in CONDITIONS.items():
-        assert set(condition.signs) <= {sign.code for of, sign in SIGNS if of == name}, name
+@of_each_condition
+def test_each_condition_has_a_sign_with_one_of_its_codes(name: str) -> None:
+    assert signs(name) and set(CONDITIONS[name].signs) <= {sign.code for sign in signs(name)}
 
 
-@of_each_sign
-def test_its_line_has_the_code_and_the_remedy_within_half_a_minute(name: str, sign: Sign) -> None:
-    assert sign.delay.number <= LONGEST, f"{sign.code} comes after {sign.delay.number} s"
-    for test in sign.lines:
-        text = source(test)
-        assert names(text, sign.code) and "remedy" in text, f"{test} does not see the code and the remedy"
+@of_each_condition
+def test_the_line_has_the_code_and_the_remedy_within_half_a_minute(name: str) -> None:
+    for sign in signs(name):
+        assert sign.delay.number <= LONGEST, f"{sign.code} comes after {sign.delay.number} s"
+        for test in sign.lines:
+            text = source(test)
+            assert names(text, sign.code) and "remedy" in text, f"{test} does not see the code and the remedy"
 
 
-@of_each_sign
-def test_it_is_shown_in_readyz_or_in_check(name: str, sign: Sign) -> None:
-    assert sign.readyz or sign.check
-    for test in sign.readyz:
-        text = source(test)
-        assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), test
-    for test in sign.check:
-        assert test.startswith(("node/checks/", "tools/preflight/", "tools/commands/test_check.py::"))
-        assert names(source(test), sign.delay.check_code or sign.code), test
+@of_each_condition
+def test_each_sign_is_shown_in_readyz_or_in_check(name: str) -> None:
+    for sign in signs(name):
+        assert sign.readyz or sign.check, sign.code
+        for test in sign.readyz:
+            text = source(test)
+            assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), test
+        for test in sign.check:
+            assert test.startswith(("node/checks/", "tools/preflight/", "tools/commands/test_check.py::"))
+            assert names(source(test), sign.delay.check_code or sign.code), test
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@of_each_condition
 def test_its_codes_and_options_exist(name: str) -> None:
     condition = CONDITIONS[name]
     assert condition.codes, "each condition has a code"

@@ -17,6 +17,7 @@ from rollup_node.tools.multichain.run import LINE_SECONDS, ChainsRun, ChainsView
 from rollup_node.tools.multichain.settings import parse
 from tests.support.processes.chains import Chains
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA
 from tests.support.servers.http_listener import json_rpc_app, listening
 from tests.tools.inspect.test_status_screen import SUPERNODE
 
@@ -98,19 +99,18 @@ async def test_it_ends_once_all_supernodes_have_the_last_block(tmp_path: Path) -
     assert told == [1, 2, 2, 3, 3, 3] and run.result.safe == {"901": 3}
 
 
-def test_messages_of_a_circle(leftovers: Leftovers) -> None:
-    """[CY3, IV3, SNO7, LB7] Their blocks are replaced, and two supernodes have the same roots."""
-    ways = ("--supernodes", "2", "--interop", "4", "--invalid", "3", "--wrong", "cycle")
-    with Chains(leftovers, "--chains", "2", *ways) as net:
-        result = finish_denied(net, "CY3", 12)
+def test_messages_of_a_circle_and_expired_ones(leftovers: Leftovers) -> None:
+    """[CY3, EM8, IV3, SNO7, LB7] Their blocks are replaced, and two supernodes have the same roots."""
+    ways = ("--invalid", "3", "--wrong", "cycle", "--wrong", "expired", "--expiry", "10")
+    with Chains(leftovers, "--chains", "2", "--supernodes", "2", "--interop", "4", *ways, *CALLDATA) as net:
+        for rule in ("CY3", "EM8"):
+            net.wait(lambda rule=rule: f"[{rule}]" in net.log("supernode"), f"a block is denied by {rule}")  # type: ignore[misc]
+        last = max(number for _, number, _ in net.denials())
+        for name in net.supernodes:
+            net.wait_for_height(max(12, last), name=name)
+        result = net.finish()
+    assert min(result["rules"][rule] for rule in ("CY3", "EM8")) > 0 and sum(result["invalidated"].values()) > 1
     assert result["super_roots"] > 5 and result["messages"]["valid"] > 0
-
-
-def test_messages_that_are_expired(leftovers: Leftovers) -> None:
-    """[EM8, IV3] Their blocks are replaced."""
-    ways = ("--invalid", "3", "--wrong", "expired", "--expiry", "10")
-    with Chains(leftovers, "--chains", "2", "--interop", "4", *ways) as net:
-        finish_denied(net, "EM8")
 
 
 def test_a_sequencer_to_which_its_source_lies_goes_on(leftovers: Leftovers) -> None:
@@ -122,16 +122,6 @@ def test_a_sequencer_to_which_its_source_lies_goes_on(leftovers: Leftovers) -> N
         net.wait(lambda: "FOLLOW-" in (net.root / "901" / "sequencer.log").read_text(), "it refuses what it is told")
         net.wait_for_height(net.height(901) + 10)
         assert net.finish()["lies"] > 0
-
-
-def finish_denied(net: Chains, rule: str, height: int = 0) -> Any:
-    """Wait until a block is denied by the rule and replaced, and for that height; the result of the network."""
-    net.wait(lambda: f"[{rule}]" in net.log("supernode"), f"a block is denied by {rule}")
-    for name in net.supernodes:
-        net.wait_for_height(max(height, *(number for _, number, _ in net.denials())), name=name)
-    result = net.finish()
-    assert result["rules"][rule] > 0 and sum(result["invalidated"].values()) > 0
-    return result
 
 
 LINE = "   12 s  safe {901: 7, 902: 7, 903: 8}  messages {}"

@@ -1,7 +1,11 @@
-"""The signed beacon chain of the local network: the node's light client follows it over periods and forks."""
+"""The signed beacon chain of the local network: the node's light client follows it over periods and forks.
 
+Its routes say what is new."""
+
+import aiohttp
 import orjson
 import pytest
+from aiohttp import web
 
 from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
 from rollup_node.stages.l1.light_client.containers import LightClientHeader, LightClientUpdate
@@ -15,7 +19,10 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
+from rollup_node.tools.devnet.l1.light_client_routes import add_routes
 from rollup_node.tools.devnet.l1.signed_headers import committee_keys
+from tests.support.servers.http_listener import listening
+from tests.support.timing.conditions import until
 
 GENESIS_TIME, SLOT = 1_700_000_000, 2
 PRESET = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=4)
@@ -102,3 +109,26 @@ def test_a_part_of_the_committee_signs(signers: int, is_head: bool, is_final: bo
     assert client.process(newest(other), slot(other)) is None
     assert (client.optimistic.beacon.slot == 9) is is_head
     assert (client.finalized.beacon.slot == 5) is is_final
+
+
+async def test_a_stream_says_that_there_is_a_new_update() -> None:
+    """With the update, once for each block that comes; other topics are refused."""
+    chain = L1Backend(l1_genesis(GENESIS_TIME), SLOT)
+    app = web.Application()
+    add_routes(app, chain)
+    async with listening(app) as (url,), aiohttp.ClientSession() as session:
+        async with session.get(f"{url}/eth/v1/events?topics=head") as response:
+            assert response.status == 400
+        async with session.get(f"{url}/eth/v1/events?topics=light_client_optimistic_update") as response:
+            for slot in (2, 3):
+                mine(chain, 2 if slot == 2 else 1)
+                assert await response.content.readline() == b"event: light_client_optimistic_update\n"
+                name, _, data = (await response.content.readline()).partition(b": ")
+                assert name == b"data" and parse_update(data, chain.network).attested_header.beacon.slot == slot - 1
+                assert await response.content.readline() == b"\n"
+
+        def is_gone() -> bool:
+            mine(chain, 1)
+            return not chain.on_head
+
+        await until(is_gone)
