@@ -12,7 +12,7 @@ import pytest
 
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError
-from rollup_node.stages.io.http.jsonrpc import EndpointError
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
