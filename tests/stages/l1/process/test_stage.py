@@ -106,7 +106,7 @@ class L1Clients:
 
     async def until(self, condition: Callable[[], object], request: tuple[int, int] | None = None) -> None:
         """Wait for a condition, and repeats derivation's request for blocks meanwhile."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(50):
             requested_at = 0.0
             while not condition():
                 if request is not None and time.monotonic() > requested_at + 0.3:
