@@ -68,16 +68,3 @@ def test_memory_is_bounded() -> None:
     assert len(tracing.take(2 * MAX_SPANS)) == MAX_SPANS
     tracing.end("a", 0, HASH)
     assert tracing.take(1) == [], "the oldest that was begun is forgotten"
-
-
-def test_nothing_is_recorded_while_it_is_off() -> None:
-    tracing.disable()
-    tracing.begin("a", 1)
-    tracing.end("a", 1, HASH)
-    tracing.add("a", 0.0, None)
-    tracing.add_call("a", 0.0)
-    tracing.called_by("x")
-    tracing.assign(HASH)
-    assert tracing.take(1) == []
-    tracing.enable(NODE)
-    assert tracing.take(1) == []

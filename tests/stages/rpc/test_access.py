@@ -1,6 +1,5 @@
 """Who may call what [RPC5, RPC86 to RPC88]."""
 
-import jwt
 import pytest
 
 from rollup_node.stages.rpc.access import Access
@@ -30,11 +29,3 @@ def test_no_web_page_may_call_unless_its_origin_is_named() -> None:
     assert Access(cors_domains=("https://x.example",)).accepts_origin("https://X.example")
     assert not Access(cors_domains=("https://x.example",)).accepts_origin("http://x.example")
     assert Access(cors_domains=("*",)).accepts_origin("null")
-
-
-def test_the_admin_api_needs_a_token_where_there_is_a_secret() -> None:
-    """[RPC88]"""
-    assert Access().admin_error("", 100) is None
-    guarded = Access(jwt_secret=SECRET)
-    assert guarded.admin_error("", 100) == "missing token"
-    assert guarded.admin_error("Bearer " + jwt.encode({"iat": 100}, SECRET), 130) is None

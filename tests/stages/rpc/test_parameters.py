@@ -14,18 +14,22 @@ from rollup_node.stages.rpc.parameters import (
     block_hash,
     block_id,
     block_reference,
+    block_seal,
     boolean,
     ip_address,
+    number,
     parse_params,
+    payload_info,
     quantity,
+    signed_envelope,
     string,
     subnet,
 )
 
 
 @given(st.integers(0, (1 << 64) - 1))
-def test_quantities(number: int) -> None:
-    assert parse_params([hex(number)], (quantity,)) == [number]
+def test_quantities(value: int) -> None:
+    assert parse_params([hex(value)], (quantity,)) == [value]
     assert parse_params([""], (quantity,)) == [0], "as go-ethereum reads it"
 
 
@@ -83,6 +87,15 @@ def test_parsers(parser: Parser, value: Any, expected: Any) -> None:
         (subnet, [{"IP": "10.0.0.0", "Mask": "///"}], "the Mask is not base64"),
         (subnet, [{"IP": "10.0.0.0", "Mask": "/wD/AA=="}], "the Mask of 10.0.0.0 is not that of a network"),
         (subnet, [{"IP": "10.0.0.0", "Mask": "/wA="}], "the Mask of 10.0.0.0 is not that of a network"),
+        (number, ["0x46"], "cannot unmarshal string into Go value of type uint64"),
+        (block_id, [{"number": -1}], "cannot unmarshal number into Go value of type uint64"),
+        (block_reference, [[]], "cannot unmarshal array into Go value of type eth.BlockRef"),
+        (block_seal, [7], "cannot unmarshal number into Go value of type types.BlockSeal"),
+        (payload_info, [3], "cannot unmarshal number into Go value of type eth.PayloadInfo"),
+        (payload_info, [{"id": "0x01"}], "hex string has length 2, want 16 for engine.PayloadID"),
+        (payload_info, [{"timestamp": "0x1"}], "cannot unmarshal string into Go value of type uint64"),
+        (signed_envelope, [{"signature": "0x00"}], "hex string has length 2, want 130 for eth.Bytes65"),
+        (signed_envelope, [{}], "expected an object as payload envelope, got None"),
     ],
 )
 def test_params_that_are_refused(parser: Parser, params: Any, message: str) -> None:

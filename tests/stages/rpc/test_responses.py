@@ -26,17 +26,6 @@ ZERO = "0x" + "00" * 32
 SEPOLIA = find_network("op-sepolia").config
 
 
-def test_an_unknown_reference_is_zero_and_not_null() -> None:
-    """[RPC24, RPC36]"""
-    status = sync_status(None, None, None)
-    assert set(status) == {
-        *("current_l1", "current_l1_finalized", "head_l1", "safe_l1", "finalized_l1", "unsafe_l2", "safe_l2"),
-        *("finalized_l2", "pending_safe_l2", "cross_unsafe_l2", "local_safe_l2"),
-    }
-    assert status["head_l1"] == {"hash": ZERO, "number": 0, "parentHash": ZERO, "timestamp": 0}
-    assert status["safe_l2"]["l1origin"] == {"hash": ZERO, "number": 0}
-
-
 def test_a_complete_status() -> None:
     """[RPC36 to RPC40, FSR1] `current_l1` is that of a follow source, and zero during a reset."""
     engine = EngineStatus(7, L2, SAFE, SAFE, SAFE, SAFE, False, False)

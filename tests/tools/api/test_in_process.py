@@ -1,8 +1,6 @@
 """The stages of one run in one event loop: what ends it, and that nothing is left."""
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -61,36 +59,28 @@ def _builds(servers: list[Server], end: BaseException) -> dict[str, Build]:
     return {"derivation": server, "rpc": lambda bus, meter: Client(bus, meter, end)}
 
 
-@pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of temporary files, whose path must be short."""
-    folder = Path(tempfile.mkdtemp(prefix="rn-"))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 @pytest.mark.parametrize("code", [0, 3])
-async def test_an_exit_ends_the_run_and_all_stages_are_closed(code: int, temporary: Path) -> None:
+async def test_an_exit_ends_the_run_and_all_stages_are_closed(code: int) -> None:
     servers: list[Server] = []
     assert await run_stages(CHANNELS, _builds(servers, ExitRequested(code))) == code
-    assert servers[0].closed and list(temporary.iterdir()) == []
-    temporary.rmdir()
+    assert servers[0].closed
 
 
-async def test_a_bug_ends_the_run(temporary: Path) -> None:
+async def test_a_bug_ends_the_run() -> None:
     servers: list[Server] = []
     with pytest.raises(ZeroDivisionError):
         await run_stages(CHANNELS, _builds(servers, ZeroDivisionError()))
-    assert servers[0].closed and list(temporary.iterdir()) == []
-    temporary.rmdir()
+    assert servers[0].closed
 
 
-async def test_a_cancelled_run_leaves_nothing(temporary: Path) -> None:
+async def test_a_cancelled_run_leaves_nothing() -> None:
     servers: list[Server] = []
     run = asyncio.create_task(run_stages(CHANNELS, _builds(servers, TemporaryError("later"))))
     while not servers:
         await asyncio.sleep(0.01)
     run.cancel()
     await asyncio.wait([run])
-    assert run.cancelled() and servers[0].closed and list(temporary.iterdir()) == []
-    temporary.rmdir()
+    assert run.cancelled() and servers[0].closed

@@ -92,6 +92,7 @@ def _folder(path: Path) -> L1Source:
         ({"from_l2": 5, **DEAD, "chain": "op-mainnet"}, rollup_node.RangeError, "before the chain's genesis"),
         ({"from_l2": 5, "to_l2": 5, **DEAD}, rollup_node.RangeError, "to_l2=5 is not after from_l2=5"),
         ({"from_l2": 5}, rollup_node.InputError, "give l1=URL and beacon=URL, or archive=FOLDER"),
+        (DEAD, rollup_node.InputError, "give from_l2"),
         ({"from_l2": 5, "l1": URL, "l2": URL}, rollup_node.InputError, "give beacon"),
         ({"from_l2": 5, "l1": URL, "beacon": URL}, rollup_node.InputError, "only from_l2=0 is possible"),
         ({"from_l2": 5, **DEAD, "l2_blocks": "x"}, rollup_node.InputError, "either l2 or l2_blocks"),

@@ -78,8 +78,3 @@ def test_a_block_that_differs_and_a_bug(witness_folder: Path) -> None:
     assert isinstance(result, rollup_node.BlockDiffers) and result.block is EMPTY
     bug = ZeroDivisionError()
     assert run.error_of(bug, None) is bug
-
-
-def test_without_a_witness_the_safe_head_is_required(recording_folder: Path) -> None:
-    with pytest.raises(rollup_node.InputError, match="give from_l2"):
-        rollup_node.derive("op-sepolia", archive=recording_folder)

@@ -205,6 +205,7 @@ async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (b"no gzip", b"gzip", "the compressed answer is damaged"),
         (b"x", b"br", "the answer has the content encoding 'br'"),
+        (b"x", b"gzip, gzip", "the answer has the content encoding 'gzip, gzip'"),
         (gzip.compress(bytes(1 << 20), mtime=0), b"x-gzip", "the answer is longer than 100000 bytes"),
     ],
 )

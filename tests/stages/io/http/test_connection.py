@@ -333,15 +333,3 @@ def test_a_gzip_bomb_takes_no_more_memory_than_the_limit() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 12_000_000
-
-
-@pytest.mark.parametrize(
-    ("data", "encoding", "text"),
-    [
-        (gzip.compress(SHORT, mtime=0)[:-9], "gzip", "incomplete"),
-        (b"x", "gzip, gzip", "content encoding"),
-    ],
-)
-def test_bodies_that_cannot_be_decompressed(data: bytes, encoding: str, text: str) -> None:
-    with pytest.raises(BodyEncodingError, match=text):
-        body_of(data, encoding, 1 << 30)

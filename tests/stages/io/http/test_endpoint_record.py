@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
-from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 
@@ -30,27 +30,6 @@ def test_requests_errors_and_the_last_failure() -> None:
     assert record.counts(False, "is\nbehind").verdict == "is behind"
     assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 24.0' in meter.text()
     assert b'endpoint_throttled_total{endpoint="host:1",rpc="l1"} 1.0' in meter.text()
-
-
-def test_use_and_faults() -> None:
-    meter = Meter("l1")
-    endpoints = EndpointMeter(meter, "l1", ["a:1", "b:2", "a:1"], ["throttled", "behind"])
-    name = "op_node_default_endpoint"
-
-    def shown() -> list[str]:
-        return meter.text().decode().splitlines()
-
-    for fault in ("throttled", "behind"):
-        for endpoint in ("a:1", "b:2"):
-            assert f'{name}_failures_total{{endpoint="{endpoint}",fault="{fault}",rpc="l1"}} 0.0' in shown()
-    assert f'{name}_in_use{{endpoint="a:1",rpc="l1"}} 1.0' in shown()
-    endpoints.failed("a:1", "behind")
-    endpoints.set_usable("a:1", False)
-    endpoints.use("b:2")
-    assert f'{name}_failures_total{{endpoint="a:1",fault="behind",rpc="l1"}} 1.0' in shown()
-    assert f'{name}_usable{{endpoint="a:1",rpc="l1"}} 0.0' in shown()
-    assert f'{name}_in_use{{endpoint="a:1",rpc="l1"}} 0.0' in shown()
-    assert f'{name}_in_use{{endpoint="b:2",rpc="l1"}} 1.0' in shown()
 
 
 def test_what_a_client_counts() -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.connection import BodyTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
 from rollup_node.stages.io.http.ipc import IpcConnection, JsonStream
@@ -131,23 +130,6 @@ async def failure_of(client: JsonRpcClient) -> EndpointError:
     return caught.value
 
 
-async def test_a_server_that_restarts_is_connected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[WSK3, WSK5, WSK7]"""
-    monkeypatch.setattr(message_transport, "FIRST_PAUSE", 0.01)
-    path = tmp_path / "x.ipc"
-    async with client_of(path) as client:
-        assert await client.call("eth_x") == ["eth_x", []]
-    client = JsonRpcClient(str(path))
-    assert str(await failure_of(client)) == f"{path}: cannot connect (No such file or directory)"
-    async with socket_at(path, echo), asyncio.timeout(20):
-        while True:
-            with suppress(EndpointError):
-                assert await client.call("eth_x") == ["eth_x", []]
-                break
-            await asyncio.sleep(0.005)
-    await client.close()
-
-
 @pytest.mark.parametrize(
     ("answer", "kind", "text"),
     [
@@ -201,23 +183,6 @@ async def test_requests_wait_for_a_server_that_reads(tmp_path: Path, monkeypatch
         assert len(sent) == 1
         read.set()
         assert await client.call("eth_x", timeout=20) == "late"
-
-
-async def test_a_long_answer_has_a_connection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[WSK2, WSK7]"""
-    monkeypatch.setattr(message_transport, "SHARED_MESSAGE", 3 << 20)
-    connections = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.append(writer)
-        while line := await reader.readline():
-            size = 4 << 20 if b"Receipts" in line else 1
-            writer.write(orjson.dumps({"id": orjson.loads(line)["id"], "result": "x" * size}) + b"\n")
-
-    async with client_of(tmp_path / "x.ipc", serve) as client:
-        calls = [client.call(method) for method in ("eth_getBlockReceipts", "eth_chainId")]
-        assert [len(result) for result in await asyncio.gather(*calls)] == [4 << 20, 1]
-    assert len(connections) == 2
 
 
 async def test_paths_that_are_no_socket_of_ours_are_one_line(tmp_path: Path) -> None:

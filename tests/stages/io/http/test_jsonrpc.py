@@ -202,14 +202,6 @@ def test_response_size_is_limited_by_method() -> None:
         with_client(answering(body), lambda client: client.call_raw("eth_getBlockByNumber", "0x1", limit=SMALL))
 
 
-async def test_a_refused_connection_names_the_endpoint_only() -> None:
-    client = JsonRpcClient("http://user:password@127.0.0.1:1/key")
-    with pytest.raises(EndpointError, match=r"^127\.0\.0\.1:1: cannot connect \(") as caught:
-        await client.call("eth_x")
-    assert "password" not in str(caught.value)
-    await client.close()
-
-
 @pytest.mark.option("l1.max-concurrency")
 def test_concurrency_is_bounded() -> None:
     running = highest = 0

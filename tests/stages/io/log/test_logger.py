@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record, get_logger, parse_level, set_level_of_node
+from rollup_node.stages.io.log.logger import Level, Record, get_logger, parse_level
 
 
 @pytest.fixture
@@ -63,15 +63,3 @@ def test_an_unknown_level_is_refused_and_an_unconfigured_process_warns_on_stderr
     assert capsys.readouterr().err == "warn tool: careful why=heat\n"
     with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
         parse_level("loud")
-
-
-def test_a_new_level_is_passed_on() -> None:
-    written: list[Record] = []
-    shared: list[Level] = []
-    log.configure("rpc", Level.INFO, written.append, shared.append)
-    set_level_of_node(Level.DEBUG)
-    get_logger("rpc").debug("yes")
-    assert shared == [Level.DEBUG]
-    log.set_level(Level.WARN)
-    get_logger("rpc").info("no")
-    assert [line.message for line in written] == ["yes"] and shared == [Level.DEBUG]

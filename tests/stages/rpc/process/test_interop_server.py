@@ -184,20 +184,6 @@ async def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
         assert caught.value.code == -39002 and orjson.dumps(caught.value.data) == b'{"number":3}'
 
 
-@pytest.mark.parametrize(
-    ("name", "params", "text"),
-    [
-        ("outputV0AtTimestamp", ("0x46",), "cannot unmarshal string into Go value of type uint64"),
-        ("provideL1", ([],), "cannot unmarshal array into Go value of type eth.BlockRef"),
-        ("invalidateBlock", (7,), "cannot unmarshal number into Go value of type types.BlockSeal"),
-        ("reset", (BLOCK,) * 4, "missing value for required argument 4"),
-    ],
-)
-def test_malformed_parameters(tmp_path: Path, name: str, params: tuple[Any, ...], text: str) -> None:
-    with pytest.raises(JsonRpcError, match=text):
-        parse_params(list(params), Engine(tmp_path).methods[f"interop_{name}"].parsers)
-
-
 # --- with an engine process ---------------------------------------------------------------------------------------
 
 SECRET = b"\x33" * 32

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -26,7 +25,6 @@ from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process import methods
 from rollup_node.stages.rpc.process.methods import METHODS, reload_options
 from rollup_node.stages.rpc.process.stage import build
@@ -206,26 +204,8 @@ async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
         rpc.on_control = lambda request: control.ControlResponse(request.id, None, None)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-32000, "the process gave no answer to this")
         assert "opstack" in await rpc.call("rpc_modules")
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "text"),
-    [
-        ("sealBlockV1", [3], "invalid argument 0: json: cannot unmarshal number into Go value of type eth.PayloadInfo"),
-        ("sealBlockV1", [{"id": "0x01"}], "invalid argument 0: hex string has length 2, want 16 for engine.PayloadID"),
-        ("sealBlockV1", [{"timestamp": "0x1"}], "invalid argument 0: json: cannot unmarshal string into Go value"),
-        ("openBlockV1", [{"number": -1}, {}], "invalid argument 0: json: cannot unmarshal number into Go value"),
-        ("openBlockV1", [{}, {}], "invalid argument 1: timestamp: "),
-        ("openBlockV1", [{}], "missing value for required argument 1"),
-        ("commitBlockV1", [{"signature": "0x00"}], "invalid argument 0: hex string has length 2, want 130 for"),
-        ("commitBlockV1", [{}], "invalid argument 0: expected an object as payload envelope"),
-    ],
-)
-def test_malformed_parameters(method: str, params: list[Any], text: str) -> None:
-    (row,) = (row for row in METHODS if row.name == f"opstack_{method}")
-    with pytest.raises(JsonRpcError, match=f"^{re.escape(text)}") as error:
-        parse_params(params, row.parsers)
-    assert error.value.code == -32602
+        code, text = await rpc.call("opstack_openBlockV1", {}, {})
+        assert code == -32602 and text.startswith("invalid argument 1: timestamp: ")
 
 
 async def test_a_signed_block_is_published(running_rpc: RunWithRpc) -> None:
