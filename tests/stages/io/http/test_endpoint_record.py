@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 
@@ -30,6 +30,13 @@ def test_requests_errors_and_the_last_failure() -> None:
     assert record.counts(False, "is\nbehind").verdict == "is behind"
     assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 24.0' in meter.text()
     assert b'endpoint_throttled_total{endpoint="host:1",rpc="l1"} 1.0' in meter.text()
+
+
+def test_the_first_endpoint_is_in_use_until_another_is() -> None:
+    meter = Meter("l1")
+    EndpointMeter(meter, "l1", ["a:1", "b:2", "a:1"], [])
+    for name, in_use in (("a:1", 1.0), ("b:2", 0.0)):
+        assert f'endpoint_in_use{{endpoint="{name}",rpc="l1"}} {in_use}' in meter.text().decode()
 
 
 def test_what_a_client_counts() -> None:

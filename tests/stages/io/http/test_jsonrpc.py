@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import orjson
@@ -112,20 +112,13 @@ REFUSALS: list[tuple[int, bytes]] = [
 ]
 
 
-@pytest.fixture
-def lines() -> Iterator[list[Record]]:
-    """What is logged."""
-    before, result = log.configuration(), list[Record]()
-    log.configure("l1", Level.INFO, result.append)
-    yield result
-    log.configure(*before)
-
-
 @pytest.mark.parametrize(("status", "body"), REFUSALS)
 async def test_an_endpoint_that_refuses_arrays_is_asked_for_each_call(
-    status: int, body: bytes, lines: list[Record], monkeypatch: pytest.MonkeyPatch
+    status: int, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[LHD30]"""
+    lines: list[Record] = []
+    log.configure("l1", Level.INFO, lines.append)
     refusal = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
     server = Server(refusal, *[SINGLE] * 4, refusal, *[SINGLE] * 2)
     async with url_of(server) as url:

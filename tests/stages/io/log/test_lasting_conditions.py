@@ -9,11 +9,9 @@ from rollup_node.stages.messages.codes import Code
 
 
 @pytest.mark.condition("C15")
-def test_a_line_a_minute_with_counts_and_one_at_the_end(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_a_minute_with_counts_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     """Another code is a line at once."""
-    monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+    log.set_level(log.Level.INFO)
     now = 0.0
     condition = lasting_conditions.LastingCondition(get_logger("part"), lambda: now)
     condition.end("found")
@@ -44,8 +42,8 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(
 class Several:
     """The conditions of several tasks with a clock that stands still."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        log.set_level(log.Level.INFO)
         self.now = 0.0
         self.conditions = lasting_conditions.LastingConditions(get_logger("part"), lambda: self.now)
         self._capsys = capsys
@@ -56,8 +54,8 @@ class Several:
 
 
 @pytest.fixture
-def several(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Several:
-    return Several(capsys, monkeypatch)
+def several(capsys: pytest.CaptureFixture[str]) -> Several:
+    return Several(capsys)
 
 
 @pytest.mark.condition("C15")

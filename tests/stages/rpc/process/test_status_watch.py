@@ -60,8 +60,8 @@ def status(
 class Watched:
     """A watch with a clock that the statuses move on by a second each."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        log.set_level(log.Level.INFO)
         self._capsys, self.now = capsys, 0.0
         self._watch = self.new()
 
@@ -106,8 +106,8 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
 
 
 @pytest.fixture
-def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Watched:
-    return Watched(capsys, monkeypatch)
+def watched(capsys: pytest.CaptureFixture[str]) -> Watched:
+    return Watched(capsys)
 
 
 @pytest.mark.sign("HEAD-OLD", "PROCESS-SILENT", line=True)
@@ -165,17 +165,10 @@ def test_a_node_without_peers(watched: Watched) -> None:
         assert len(watched.lines(status(node_status.State.SYNCED, peers=1))) == 1
 
 
-@pytest.fixture
-def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
-    result: list[log.Record] = []
-    monkeypatch.setattr(log, "_configuration", log.Configuration("rpc", log.Level.INFO, result.append))
-    return result
-
-
-async def test_statuses_become_lines(
-    running_rpc: RunWithRpc, records: list[log.Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_statuses_become_lines(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[LOG7] From the processes' own messages; a line every 12 s of the clock."""
+    records: list[log.Record] = []
+    log.configure("rpc", log.Level.INFO, records.append)
     async with running_rpc(p2p=True) as rpc:
         now = 0.0
         told: list[str] = []

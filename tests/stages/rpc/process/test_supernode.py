@@ -119,10 +119,21 @@ async def test_super_roots(tmp_path: Path) -> None:
         assert answer == (-32000, text.format(GENESIS_TIME + 4))
 
 
+async def with_round(
+    supernode: SupernodeHarness, time: int, outputs: dict[int, HeadOutput], activation: int = 0
+) -> RoundResponse:
+    """Let a second and all before it be verified, with the blocks that the engines have."""
+    verdict = ChainVerdict(None, None, (), 0, None)
+    supernode.status["interop"].set(Verdicts(dict.fromkeys(CHAINS, verdict), activation, l1_ref(19).id, time))
+    await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
+    heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
+    supernode.rounds[time] = RoundResponse(0, None, l1_ref(19).id, heads, {}, outputs)
+    return supernode.rounds[time]
+
+
 async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
     """[LB7] The same at the paths of the chains, where op-supernode has one before it is verified."""
     async with running_supernode(tmp_path, verified=True) as supernode:
-        activation = GENESIS_TIME + 8
         times = [hex(GENESIS_TIME + after) for after in (6, 10, 12)]
 
         async def with_data(path: str) -> list[bool]:
@@ -131,25 +142,10 @@ async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
             return ["data" in result for result in results]
 
         assert await with_data("/") == [False] * 3
-        verdict = ChainVerdict(None, None, (), 0, None)
-        verdicts = Verdicts(dict.fromkeys(CHAINS, verdict), activation, l1_ref(17).id, GENESIS_TIME + 10)
-        supernode.status["interop"].set(verdicts)
-        await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
-        heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
-        supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(17).id, heads, {}, {})
+        await with_round(supernode, GENESIS_TIME + 10, {}, GENESIS_TIME + 8)
         assert await with_data("/") == await with_data("/901/") == [True, True, False]
         status = await supernode.call("supernode_syncStatus")
-        assert status["current_l1"]["number"] == 17
-
-
-async def with_round(supernode: SupernodeHarness, time: int, outputs: dict[int, HeadOutput]) -> RoundResponse:
-    """Let a second and all before it be verified, with the blocks that the engines have."""
-    verdicts = Verdicts({chain: ChainVerdict(None, None, (), 0, None) for chain in CHAINS}, 0, l1_ref(19).id, time)
-    supernode.status["interop"].set(verdicts)
-    await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
-    heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
-    supernode.rounds[time] = RoundResponse(0, None, l1_ref(19).id, heads, {}, outputs)
-    return supernode.rounds[time]
+        assert status["current_l1"]["number"] == 19
 
 
 async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
