@@ -91,19 +91,15 @@ class EndpointMeter:
     """The metrics of the endpoints of the client `rpc`, by host and port; `faults` are all values of the label."""
 
     def __init__(self, meter: Meter, rpc: str, names: Sequence[str], faults: Sequence[str]) -> None:
-        self._meter, self._rpc, self._names = meter, rpc, tuple(dict.fromkeys(names))
-        self._used: str | None = None
-        for name in self._names:
+        self._meter, self._rpc, self._names = meter, rpc, names
+        for name in names:
             for fault in faults:
                 meter.count("endpoint_failures_total", 0, rpc=rpc, endpoint=name, fault=fault)
-        if self._names:
-            self.use(self._names[0])
+        if names:
+            self.use(names[0])
 
     def use(self, name: str) -> None:
         """Record that the endpoint of that name is asked first from now on."""
-        if name == self._used:
-            return
-        self._used = name
         for endpoint in self._names:
             self._meter.set("endpoint_in_use", int(endpoint == name), rpc=self._rpc, endpoint=endpoint)
 
