@@ -36,10 +36,10 @@ class EndpointRecord:
         try:
             yield
         except (RpcFailure, EndpointError) as error:
-            if not is_answer(error):
+            if is_answer(error):
+                self.answered(time.monotonic() - began, calls)
+            else:
                 self.failed(error, calls)
-                raise
-            self.answered(time.monotonic() - began, calls)
             raise
         self.answered(time.monotonic() - began, calls)
 

@@ -143,6 +143,9 @@ def test_a_state_applies_since_it_was_first_seen() -> None:
     assert [node.step(faults, 0, second) for second in (20.5, 22.0, 19.9 + HOLD_SECONDS)] == [State.SYNCED] * 3
     assert node.step(faults, 0, 20.0 + HOLD_SECONDS) is State.WAITING
     assert node.since == 20.5
+    node = NodeState(derives=True)
+    states = [node.step((), None if second < 11 else 0, second) for second in (10.0, 11.0, 9.9 + HOLD_SECONDS)]
+    assert states == [State.STARTING] * 3 and node.step((), 0, 10.0 + HOLD_SECONDS) is State.SYNCED
 
 
 def test_between_the_two_limits_a_state_stays_as_it_is() -> None:
