@@ -1,4 +1,4 @@
-"""JSON-RPC over IPC with a real socket: values in pieces, many requests at a time, bounds, lost and wrong sockets."""
+"""JSON-RPC over IPC with a real socket: values in pieces, requests that wait, bounds, and wrong sockets."""
 
 import asyncio
 import os
@@ -84,15 +84,6 @@ def test_a_value_is_bounded() -> None:
             JsonStream(100).feed(data)
 
 
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer each request with its method and parameters, a batch in reverse order, with newlines as geth."""
-    while line := await reader.readline():
-        request = orjson.loads(line)
-        calls = request if isinstance(request, list) else [request]
-        answers = [{"jsonrpc": "2.0", "id": call["id"], "result": [call["method"], call["params"]]} for call in calls]
-        writer.write(orjson.dumps(answers[::-1] if isinstance(request, list) else answers[0]) + b"\n")
-
-
 @asynccontextmanager
 async def socket_at(path: Path, serve: Serve) -> AsyncIterator[None]:
     """Serve a socket, and break its connections at the end."""
@@ -115,7 +106,7 @@ async def socket_at(path: Path, serve: Serve) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def client_of(path: Path, serve: Serve = echo, **options: Any) -> AsyncIterator[JsonRpcClient]:
+async def client_of(path: Path, serve: Serve, **options: Any) -> AsyncIterator[JsonRpcClient]:
     async with socket_at(path, serve):
         client = JsonRpcClient(str(path), **options)
         try:
@@ -190,7 +181,7 @@ async def test_paths_that_are_no_socket_of_ours_are_one_line(tmp_path: Path) -> 
     file = tmp_path / "file"
     file.write_text("x")
     dead = tmp_path / "dead.ipc"
-    async with socket_at(dead, echo):
+    async with socket_at(dead, lambda *_: asyncio.sleep(0)):
         os.link(dead, tmp_path / "left.ipc")
     for path, text in (
         (tmp_path / "none.ipc", "No such file or directory"),
