@@ -33,7 +33,7 @@ from rollup_node.node.system.resources import trim_heap
 from rollup_node.node.system.runtime_dir import MAX_END_BYTES, RuntimeDirectory
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record, get_logger
+from rollup_node.stages.io.log.logger import Level, Logger, Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.otlp import SpanExporter
 from rollup_node.stages.io.profiling.profile import AT_STOP, MAX_SECONDS, ProfileFiles, ProfileRequest
@@ -141,7 +141,7 @@ def run_process(identity: ProcessIdentity, build: str, config: object, shared: S
 
 def _log_failure(error: BaseException, end: Path) -> int:
     """Log why the process ends, and write what ends the node to the file; its exit code."""
-    logger = get_logger("runtime")
+    logger = Logger("runtime")
     bugs = []
     for leaf in _leaves(error):
         if isinstance(leaf, errors.CriticalError):
@@ -186,7 +186,7 @@ class StageProcess:
         self._slot = identity.process_id.slot
         self._meter = Meter(identity.name, identity.group)
         self._meter.expose(identity.role)
-        self._log = get_logger("runtime")
+        self._log = Logger("runtime")
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK
 
@@ -314,7 +314,7 @@ class LibraryHandler(logging.Handler):
         else:
             level = Level.DEBUG if record.levelno >= logging.INFO else Level.TRACE
         trace = "".join(traceback.format_exception(record.exc_info[1])) if record.exc_info else None
-        get_logger(record.name).write(level, record.getMessage(), {}, trace)
+        Logger(record.name).write(level, record.getMessage(), {}, trace)
 
 
 def capture_library_logs(level: Level) -> None:
@@ -365,7 +365,7 @@ class ProcessProfiles:
         request = self._files.read_request()
         if request is None or not 0 <= request.seconds <= MAX_SECONDS:
             return
-        get_logger("runtime").debug("profiling", kind=request.kind, seconds=request.seconds)
+        Logger("runtime").debug("profiling", kind=request.kind, seconds=request.seconds)
         recording = new_recording(request.kind)
         recording.begin()
         try:

@@ -5,7 +5,7 @@ import random
 
 from rollup_node.ipc.bus.timers import sleep_aligned, until_aligned
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions, shortened
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import LATE_SECONDS, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
@@ -63,7 +63,7 @@ class TaskRunner:
         self._stage, self._meter, self._problems = stage, meter, problems
         self.periodic_tasks = stage.periodic_tasks
         self._stopping = asyncio.Event()
-        self._conditions = LastingConditions(get_logger(component), lambda: asyncio.get_running_loop().time())
+        self._conditions = LastingConditions(Logger(component), lambda: asyncio.get_running_loop().time())
 
     def stop(self) -> None:
         """End every task after its present step, without a pause."""

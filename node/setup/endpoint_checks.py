@@ -26,7 +26,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.messages.codes import Code
@@ -39,7 +39,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.pacing import backoff
 
 FIRST_PAUSE = 0.1
-log = get_logger("start")
+log = Logger("start")
 
 
 class NodeEndpoints(NamedTuple):

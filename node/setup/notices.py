@@ -45,7 +45,7 @@ def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
     to_line = formatter(settings.log)
     output = Output(settings.log_output, lambda lines: b"", settings.log_file)
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
-    logger = log.get_logger("options")
+    logger = log.Logger("options")
     for notice in notices:
         coded = notice.fields if notice.level > Level.WARN else {"code": Code.OPTIONS.text, **notice.fields}
         logger.write(notice.level, notice.text, coded)

@@ -22,7 +22,7 @@ from rollup_node.stages.engine.process.sequencer_store import AdminStateFile, St
 from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
-from rollup_node.stages.io.log.logger import Level, get_logger
+from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
@@ -70,7 +70,7 @@ def _run(options: RunningOptions) -> int:
         check_interop_store(verifier)
     require(
         check_ports(list(dict.fromkeys(item for chain in chains.values() for item in listeners(chain)))),
-        get_logger("start"),
+        Logger("start"),
     )
     settings = node_settings(plans[0], chains.values(), partial(check_chains, node.endpoints))
     file = log_file(settings.log)

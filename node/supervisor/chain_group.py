@@ -9,7 +9,7 @@ from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess, record_death
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.runtime_dir import RuntimeDirectory
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import ChainAside
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import seconds
@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.pacing import backoff
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 600.0
 """Seconds until a chain that was set aside is started again."""
 
-log = get_logger(SUPERVISOR)
+log = Logger(SUPERVISOR)
 
 
 @dataclass

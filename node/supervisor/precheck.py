@@ -15,7 +15,7 @@ from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_control import STOP_SIGNALS
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 PRECHECK = "check"
@@ -90,6 +90,6 @@ def _error_of(check: PrecheckFunction) -> str:
     except SetupError as error:
         return " ".join(str(error).split()) or "the check before the start failed"
     except Exception as error:
-        get_logger(PRECHECK).crash("the check before the start failed by a bug", error)
+        Logger(PRECHECK).crash("the check before the start failed by a bug", error)
         return f"the check before the start failed by a bug ({type(error).__name__}): see the log"
     return ""

@@ -19,7 +19,7 @@ from rollup_node.node.supervisor.settings import NodeSettings, Reload
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.files.private_files import replace_private_file
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import ReloadResult
 from rollup_node.stages.messages.codes import Code
 
@@ -42,7 +42,7 @@ class Reloads:
     ) -> None:
         self._children, self._processes, self._settings = children, processes, settings
         self._liveness, self._level, self._result, self._manager = liveness, level, result, manager
-        self._log = get_logger(SUPERVISOR)
+        self._log = Logger(SUPERVISOR)
         self._requested = False
         self._began = self._deadline = 0.0
         self._new: Reload | None = None

@@ -47,7 +47,7 @@ from rollup_node.node.system.profiling import write_profile
 from rollup_node.node.system.resources import MemoryWatch, check_task_limit, free_tasks
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import EXIT_REPORTED, ProcessEntry
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -140,7 +140,7 @@ class Supervisor:
         self._output = Output(
             settings.log_output, lambda lines: self._format(dropped_lines(SUPERVISOR, lines)), settings.log_file
         )
-        self._log = get_logger(SUPERVISOR)
+        self._log = Logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
         self._memory = MemoryWatch(self._log, partial(memory_sizes, self._processes))
         self._metrics = SupervisorMetrics(

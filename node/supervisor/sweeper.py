@@ -19,7 +19,7 @@ from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, remove, take_lock
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -44,7 +44,7 @@ class Sweeper:
     ) -> None:
         self._children, self._directory, self._policy = children, directory, policy
         self._changed, self._fail = changed, fail
-        self._log = get_logger(SUPERVISOR)
+        self._log = Logger(SUPERVISOR)
         self._child: ChildProcess | None = None
         self._pipe = -1
         self._incarnation = 0

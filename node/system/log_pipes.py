@@ -19,7 +19,7 @@ from pathlib import Path
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.io.files.private_files import open_private_file, why_unusable
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 NEWLINE_MARK = b"\x1e"
@@ -30,7 +30,7 @@ PIPE_ATOMIC = 4096
 
 
 MODE = 0o640
-log = get_logger("log")
+log = Logger("log")
 
 
 class LogFile:

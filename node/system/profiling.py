@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollup_node.stages.io.files.private_files import replace_private_file
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.profiling.profile import AT_STOP, ProfileFiles, encode, merge
 from rollup_node.stages.messages.codes import Code
 
@@ -27,7 +27,7 @@ def profile_path(text: str | None, kind: str) -> Path:
     return path / f"{kind}.prof" if path.is_dir() else path
 
 
-log = get_logger("supervisor")
+log = Logger("supervisor")
 
 
 def write_profile(settings: ProfilingSettings, folder: Path, processes: Iterable[str]) -> None:

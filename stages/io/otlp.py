@@ -15,7 +15,7 @@ from rollup_node.stages.io import tracing
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.tracing import Span, Value
 from rollup_node.stages.messages.codes import Code
 
@@ -27,7 +27,7 @@ PATH = "/v1/traces"
 _INTERNAL, _SERVER = 1, 2
 """Kinds of spans."""
 
-log = get_logger("tracing")
+log = Logger("tracing")
 
 
 def traces_json(spans: Sequence[Span], resource: Mapping[str, Value]) -> bytes:

@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Bl
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.prefetch import Prefetcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.io.log.logger import Level, configure, get_logger
+from rollup_node.stages.io.log.logger import Level, Logger, configure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block
@@ -128,7 +128,7 @@ class FloodRun:
         """CPU seconds of one derivation; decoding channels is done before."""
         self.drops.clear()
         safe, system = synthetic_chain.l2_ref(0), self._config.genesis.system_config
-        deriver, log = Deriver(self._config, L1_CHAINS[1]), DerivationLog(Meter("derivation"), get_logger("bench"))
+        deriver, log = Deriver(self._config, L1_CHAINS[1]), DerivationLog(Meter("derivation"), Logger("bench"))
         prefetcher = Prefetcher(self._config)
         deriver.reset(safe.l1_origin, system)
         kinds: list[Dropped] = []

@@ -13,7 +13,7 @@ from typing import Any
 from rollup_node.node.options.value_types import HTTP_URL
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.log.logger import Level, configure, get_logger, write_to_stderr
+from rollup_node.stages.io.log.logger import Level, Logger, configure, write_to_stderr
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
@@ -35,7 +35,7 @@ from rollup_node.tools.devnet.conductor_control import (
 VOTER = 0
 MAX_COMMITS = 5000
 
-log = get_logger("conductor")
+log = Logger("conductor")
 
 
 class ReplacedBlocks:

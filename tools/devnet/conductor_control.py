@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -277,7 +277,7 @@ CATCH_UP_SECONDS = 3.0
 CATCH_UP_POLL_SECONDS = 0.05
 MAX_EVENTS = 1000
 
-log = get_logger("conductor")
+log = Logger("conductor")
 
 IsReplaced = Callable[[ExecutionPayload, SequencerReport], Awaitable[bool]]
 """Whether a committed block is off the chain, as a sequencer and L1 know it."""

@@ -16,7 +16,7 @@ from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
-from rollup_node.stages.io.log.logger import Logger, get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.l1.process.client import header_json_in
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
@@ -136,7 +136,7 @@ class BlockArchive:
     Blocks are kept up to `last`, which L1 has finalized, if their responses keep to ORDINARY_L1_BLOCK."""
 
     def __init__(self, folder: str, chain_id: int, last: int = -1) -> None:
-        self._archive, self._chain_id, self._last = Archive(folder, get_logger("l1")), chain_id, last
+        self._archive, self._chain_id, self._last = Archive(folder, Logger("l1")), chain_id, last
 
     async def block(self, number: int) -> ArchivedBlock | None:
         """Return the canonical block of a number; None if it is not there."""
@@ -185,7 +185,7 @@ class BlobArchive:
     """Unverified blobs in a folder, each with the commitment and KZG proof that came with it: checks are cheap then."""
 
     def __init__(self, folder: str) -> None:
-        self._archive = Archive(folder, get_logger("blobs"))
+        self._archive = Archive(folder, Logger("blobs"))
 
     async def read(self, wanted: Iterable[BlobRef]) -> dict[Hash, OfferedBlob]:
         """Those of the wanted blobs that are there, by the hashes that they are kept under."""

@@ -8,12 +8,12 @@ from typing import NamedTuple, Protocol
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError, SlotClock, choose_clock
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import FieldValue
 
-log = get_logger("blobs")
+log = Logger("blobs")
 
 COMPARE_SECONDS = 2.0
 """How long the other endpoints may take once one has stated both."""

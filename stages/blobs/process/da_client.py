@@ -14,7 +14,7 @@ from rollup_node.stages.io.http.connection import is_compressed
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.base import EndpointCounts, Problem
@@ -123,7 +123,7 @@ class InputReading:
         raise error(endpoint, f"the input is longer than {self._limit} bytes")
 
 
-log = get_logger("da")
+log = Logger("da")
 
 IDLE_SECONDS = 5.0
 

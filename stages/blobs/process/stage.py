@@ -17,7 +17,7 @@ from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage, cancel_all
 from rollup_node.stages.messages.base import Endpoints, Health, QueueLength
@@ -27,7 +27,7 @@ from rollup_node.stages.messages.log_fields import seconds
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Hash
 
-log = get_logger("blobs")
+log = Logger("blobs")
 
 MAX_FETCHES = 4
 IDLE_SECONDS = 5.0

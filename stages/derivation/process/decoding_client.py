@@ -9,12 +9,12 @@ from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.derivation.codec.batches import batch_memory
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
-log = get_logger("derivation")
+log = Logger("derivation")
 
 MAX_CACHED_BYTES = 32 << 20
 MAX_RUNNING = 8

@@ -17,7 +17,7 @@ from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetche
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests, WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io import tracing
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.messages import engine
@@ -30,7 +30,7 @@ from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
 
-log = get_logger("derivation")
+log = Logger("derivation")
 
 SLICE_SECONDS = 0.05
 """How long derivation runs before the process looks at its messages again."""

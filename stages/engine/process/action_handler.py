@@ -22,7 +22,7 @@ from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQU
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
-from rollup_node.stages.io.log.logger import Logger, get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter, show_payload
 from rollup_node.stages.messages.base import Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
@@ -34,7 +34,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 
-log = get_logger("engine")
+log = Logger("engine")
 
 LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN, Code.L1_CONTRADICTS, Code.L1_UNPROVEN})
 """What the l1 process logs for its heads; here it is a health problem alone."""

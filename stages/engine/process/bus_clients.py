@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages import p2p
 from rollup_node.stages.messages.codes import Code
@@ -101,7 +101,7 @@ MAX_PUBLISHING_SECONDS = 60.0
 """Peers reject an older block."""
 MAX_PUBLISHING = 16
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 @dataclass

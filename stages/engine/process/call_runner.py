@@ -14,7 +14,7 @@ from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClientError
 from rollup_node.stages.io import tracing
-from rollup_node.stages.io.log.logger import Level, get_logger
+from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import (
     ForkMismatchError,
@@ -31,7 +31,7 @@ LINES_A_RECORD = 50
 PAUSE_SECONDS = 0.002
 """Between records: the log pipe holds a few of them and drops what finds no room, and the traceback must find some."""
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 class CallRunner:

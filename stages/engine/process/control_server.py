@@ -9,7 +9,7 @@ from rollup_node.stages.engine.calls.actions import RpcResponse
 from rollup_node.stages.engine.core.engine_core import EngineCore, RpcRequest
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.codes import Code
@@ -69,7 +69,7 @@ StoredRequest = (
 IDLE_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 class StoredRequests:

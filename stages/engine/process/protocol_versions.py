@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
@@ -14,7 +14,7 @@ from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 
-log = get_logger("engine")
+log = Logger("engine")
 
 IDLE_SECONDS = 3600.0
 REPEAT_SECONDS = 600.0

@@ -21,7 +21,7 @@ from rollup_node.stages.io.files.sqlite_file import (
     open_sqlite,
     transaction,
 )
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1_HISTORY_UNAVAILABLE,
@@ -39,7 +39,7 @@ T = TypeVar("T")
 NOT_FOUND = "not found"
 _NO_BLOCK = BlockId(0, ZERO_HASH)
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 WHAT, OPTION = "safe head database", "safedb.path"

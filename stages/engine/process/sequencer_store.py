@@ -13,12 +13,12 @@ import msgspec
 
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file, why_unusable
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import one_line
 
-log = get_logger("engine")
+log = Logger("engine")
 MAX_STATE_BYTES = 256
 
 MAX_ADMIN_BYTES = 1 << 16

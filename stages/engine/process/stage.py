@@ -31,7 +31,7 @@ from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import LATE_SECONDS, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Message, Problem
@@ -53,7 +53,7 @@ FINISH_SECONDS = 0.5
 SEAL_SECONDS = 1.0
 JITTER_SECONDS = 0.25
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 def present() -> calls.Instant:

@@ -48,7 +48,7 @@ from rollup_node.stages.interop.rounds import (
     start_time,
 )
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
@@ -58,7 +58,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import Hash
 
-log = get_logger("interop")
+log = Logger("interop")
 
 NOT_READY_SECONDS = 0.5
 """Between two looks at chains that have not got their blocks yet; a change of their heads ends it."""

@@ -10,10 +10,10 @@ import os
 import stat
 from pathlib import Path
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
-log = get_logger("files")
+log = Logger("files")
 
 _ROOT = 0
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH

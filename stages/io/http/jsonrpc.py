@@ -36,7 +36,7 @@ from rollup_node.stages.io.http.json_answers import (
     split_batch,
 )
 from rollup_node.stages.io.http.message_transport import MessageTransport
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 from rollup_node.stages.protocol.pacing import TokenBucket
@@ -48,7 +48,7 @@ SHORT_BODY = 1024
 SINGLE_SECONDS = 600.0
 """How long an endpoint that refused an array is sent none [LHD30]."""
 
-log = get_logger("http")
+log = Logger("http")
 
 
 class JsonRpcClient:

@@ -107,7 +107,9 @@ def configuration() -> Configuration:
 
 
 class Logger:
-    """Writes the lines of one component of a process; fields are given as keywords, `chain` may be one of all lines."""
+    """Writes the lines of one component of a process, usually named after its stage; fields are given as keywords.
+
+    All lines have the `chain` for which one of several is given."""
 
     __slots__ = ("chain", "component")
 
@@ -146,8 +148,3 @@ class Logger:
             if self.chain:
                 fields = {"chain": self.chain, **fields}
             sink(Record(time.time(), level, process, self.component, message, fields, trace))
-
-
-def get_logger(component: str, chain: str = "") -> Logger:
-    """Return the logger of a component, usually named after the stage, for one of several chains if it is given."""
-    return Logger(component, chain)

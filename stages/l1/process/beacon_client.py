@@ -8,14 +8,14 @@ from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.l1.light_client.beacon_json import MAX_BODY
 from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import shown_body
 
-log = get_logger("l1")
+log = Logger("l1")
 
 RPC = "checkpoint"
 EVENTS, TOPIC = "eth/v1/events", "light_client_optimistic_update"

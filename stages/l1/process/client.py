@@ -12,7 +12,7 @@ from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRe
 from rollup_node.stages.io.http.json_answers import Call
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
@@ -28,7 +28,7 @@ from rollup_node.stages.protocol.mpt import AccountProof
 from rollup_node.stages.protocol.types import Address, Hash
 
 T = TypeVar("T")
-log = get_logger("l1")
+log = Logger("l1")
 
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, View, compare
 from rollup_node.stages.l1.head_tracker import HeadTracker
@@ -17,7 +17,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1BlockRef
 
-log = get_logger("l1")
+log = Logger("l1")
 
 DEPTH = 3
 """How far below the head the block is that endpoints are asked for: newer ones may not have reached all of them."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
-log = get_logger("l1")
+log = Logger("l1")
 
 LABELS = ("safe", "finalized")
 STUCK_SECONDS = 300.0

@@ -10,7 +10,7 @@ from typing import TypeVar
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
@@ -38,7 +38,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash, L1BlockRef
 
 T = TypeVar("T")
-log = get_logger("l1")
+log = Logger("l1")
 
 POLLS_A_SLOT = 8
 MIN_SECONDS = 0.2

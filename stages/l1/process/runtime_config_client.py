@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.l1 import verify
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash, L1BlockRef
 
-log = get_logger("l1")
+log = Logger("l1")
 
 HEAD_WAIT_SECONDS = 0.5
 NEVER_SECONDS = 3600.0

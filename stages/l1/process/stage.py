@@ -9,7 +9,7 @@ from functools import partial
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.http.jsonrpc import carries_notifications
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
 from rollup_node.stages.io.task import LATE_SECONDS, PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.l1.block_subscription import BlockSubscription
@@ -31,7 +31,7 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1H
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import L1BlockRef
 
-log = get_logger("l1")
+log = Logger("l1")
 
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1

@@ -9,7 +9,7 @@ from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages import p2p
 from rollup_node.stages.messages.codes import Code
@@ -39,7 +39,7 @@ REFUSED_ADVICE = (
     " purpose, remove the file while the node is stopped: without it a second block of a height may be signed"
 )
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class BlockPublisher:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
@@ -32,7 +32,7 @@ MESH_TAG = "mesh"
 _MAX_BACKOFF = 60.0
 _STABLE_SECONDS = 10.0
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class GossipService:

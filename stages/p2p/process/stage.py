@@ -5,7 +5,7 @@ from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.files.sqlite_file import StoreError
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.system import map_large_blocks
 from rollup_node.stages.io.task import PeriodicTask, Stage
@@ -42,7 +42,7 @@ LISTENING_INTERVAL = 3600.0
 NOT_STARTED_INTERVAL = 0.5
 STATUS_INTERVAL = 0.5
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class P2pStage(Stage):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse
@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 8.0
 _IDLE_INTERVAL = 10.0
 _MIN_TURN_INTERVAL = 0.005
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class SyncServer:

@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from rollup_node.stages.io import tracing
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
 from rollup_node.stages.rpc import jsonrpc
@@ -34,7 +34,7 @@ from rollup_node.stages.rpc.status.readiness import read_lag
 GUARDED = ("admin_", "opstack_")
 """Methods that need a token where there is a secret [RPC88]."""
 
-log = get_logger("rpc")
+log = Logger("rpc")
 
 MAX_BODY = 5 << 20
 CALL_SECONDS = 29.9

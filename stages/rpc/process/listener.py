@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rollup_node.ipc.bus.timers import until_aligned
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.messages.codes import Code
@@ -64,7 +64,7 @@ class Turns:
             loop.call_soon(self._next_iteration, loop)
 
 
-log = get_logger("rpc")
+log = Logger("rpc")
 
 SHUTDOWN_SECONDS = 1.5
 SWEEP_SECONDS = 0.5

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from rollup_node.stages.io.files.private_files import read_private_file
-from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
+from rollup_node.stages.io.log.logger import Logger, parse_level, set_level_of_node
 from rollup_node.stages.io.task import ReloadResult
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.derivation import DropsRequest, DropsResponse
@@ -34,7 +34,7 @@ from rollup_node.stages.rpc.process.supernode import Supernode, super_root, supe
 
 MAX_SHOWN = 100
 
-log = get_logger("rpc")
+log = Logger("rpc")
 
 Handler = Callable[..., Awaitable[Any]]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS, LastingCondition
-from rollup_node.stages.io.log.logger import Logger, get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import UNKNOWN, WARNING_CODES
 from rollup_node.stages.io.system import tell_service_manager
@@ -123,7 +123,7 @@ class ProgressLog:
     """Looks at the status each second, and writes the lines that are due, and what is wrong with it."""
 
     def __init__(self, source: StatusSource, *, finds_peers: bool = True, chain: str = "") -> None:
-        self._source, self._log = source, get_logger("progress", chain)
+        self._source, self._log = source, Logger("progress", chain)
         self._progress = Progress()
         self._watch = StatusWatch(self._log, source.clock, finds_peers=finds_peers)
         self.periodic_task = PeriodicTask("progress", self.step, is_aligned=True)

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 from aiohttp import WSMsgType, web
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
@@ -34,7 +34,7 @@ MAX_CALLS = 16
 SEND_SECONDS = 10.0
 PING_SECONDS = 30.0
 
-log = get_logger("rpc")
+log = Logger("rpc")
 
 
 def asks_for_websocket(request: web.BaseRequest) -> bool:

@@ -18,7 +18,7 @@ from rollup_node.node.checks.finding import (
     warning,
 )
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.loopback import free_port, own_address
 
@@ -39,7 +39,7 @@ def test_a_start_logs_warnings_and_ends_at_the_first_error(capsys: pytest.Captur
         error("d", Code.L1_CHAIN, "another"),
     ]
     with pytest.raises(SetupError, match=rf"^no room: {Code.DISK.remedy} \(DISK\)$"):
-        require(findings, get_logger("start"))
+        require(findings, Logger("start"))
     log = capsys.readouterr().err
     assert "clocks differ" in log and "CLOCK" in log and Code.CLOCK.remedy in log and "fine" not in log
 

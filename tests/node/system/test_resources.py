@@ -24,7 +24,7 @@ from rollup_node.node.system.resources import (
     usable_cores,
 )
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from tests.support.foreign_user import FOREIGN_USER, needs_root
 
@@ -180,7 +180,7 @@ def test_little_memory(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         Memory(4 * 10**9, 10**9),
     ]
     sizes = {"l1": 900_000_000, "compute": 300_000_000, "rpc": 100_000_000, "p2p": 500_000_000}
-    watch = MemoryWatch(get_logger("supervisor"), lambda: sizes, lambda: left.pop(0))
+    watch = MemoryWatch(Logger("supervisor"), lambda: sizes, lambda: left.pop(0))
     now = 0.0
     while left:
         watch.step(now)

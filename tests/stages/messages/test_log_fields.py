@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.log_fields import TypedText, json_fields, megabytes, plain_text, seconds
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef
 
@@ -42,4 +42,4 @@ def test_a_field_is_a_text_for_people_and_flat_in_json(fields: dict[str, Any], t
 def test_the_type_checker_refuses_values_that_are_no_fields() -> None:
     """A comment that ignores no error is one for mypy, which checks each log call of the product so."""
     for value in ([1], (1, "a"), {"a": 1}):
-        get_logger("l1").trace("not written", value=value)  # type: ignore[arg-type]
+        Logger("l1").trace("not written", value=value)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.stages.io.log.logger import Level, get_logger, set_level_of_node
+from rollup_node.stages.io.log.logger import Level, Logger, set_level_of_node
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
@@ -63,7 +63,7 @@ class ToyStage(Stage):
 
     def __init__(self, config: ToyConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.folder, self.bus, self.meter = config, Path(config.folder), bus, meter
-        self.log = get_logger(config.role)
+        self.log = Logger(config.role)
         self.periodic_tasks = [PeriodicTask("orders", self.take_order)]
         self.requests = 0
         self.problems: tuple[Problem, ...] = ()

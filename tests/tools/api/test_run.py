@@ -178,12 +178,12 @@ def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: 
 
 
 def test_stages_log_to_pythons_loggers(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
-    from rollup_node.stages.io.log.logger import get_logger
+    from rollup_node.stages.io.log.logger import Logger
 
     forward_logs()
     forward_logs()
     with caplog.at_level("INFO", "rollup_node"):
-        get_logger("derivation").warn("batch dropped", code="INPUT-DROPPED", number=5)
+        Logger("derivation").warn("batch dropped", code="INPUT-DROPPED", number=5)
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("rollup_node.derivation", "WARNING")
     assert record.getMessage() == "batch dropped code=INPUT-DROPPED number=5"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record, get_logger
+from rollup_node.stages.io.log.logger import Level, Logger, Record
 from rollup_node.tools.history.archive import Archive, blob_name, block_name, number_name, receipts_name
 
 
@@ -19,12 +19,12 @@ def lines() -> list[Record]:
 
 
 async def _read(folder: Path, *names: str) -> list[bytes | None]:
-    archive = Archive(str(folder), get_logger("test"))
+    archive = Archive(str(folder), Logger("test"))
     return [await archive.read(name, 1000) for name in names]
 
 
 async def _keep(folder: Path, entries: dict[str, bytes]) -> None:
-    archive = Archive(str(folder), get_logger("test"))
+    archive = Archive(str(folder), Logger("test"))
     for name, data in entries.items():
         await archive.keep(name, data)
 
@@ -62,7 +62,7 @@ async def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record])
 @pytest.mark.condition("C15")
 async def test_what_cannot_be_written_is_a_condition_that_ends(tmp_path: Path, lines: list[Record]) -> None:
     (tmp_path / "a").write_text("no folder")
-    archive = Archive(str(tmp_path), get_logger("test"))
+    archive = Archive(str(tmp_path), Logger("test"))
     for _ in range(3):
         await archive.keep("a/b", b"x")
     (tmp_path / "a").unlink()

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from rollup_node.stages.io.http.connection import PIECE, BodyTooLargeError
 from rollup_node.stages.io.http.ipc import JsonStream
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
@@ -30,7 +30,7 @@ from rollup_node.stages.rpc.jsonrpc import (
     success_response,
 )
 
-log = get_logger("jsonrpc")
+log = Logger("jsonrpc")
 
 MAX_BODY = 128 << 20
 STOP_SECONDS = 0.1

@@ -9,7 +9,7 @@ from typing import Any
 from rollup_node.stages.engine.process import engine_answers as answers
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -23,7 +23,7 @@ MAX_BLOCKS = 1_000_000
 TIMEOUT = 10.0
 RETRY_SECONDS = 0.2
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 class _InvalidChain(Exception):

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
@@ -18,7 +18,7 @@ from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
 
-log = get_logger("engine")
+log = Logger("engine")
 
 
 class EngineServer:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
@@ -40,7 +40,7 @@ _GO_AWAY_SECONDS = 1.0
 _SILENT_SHARE = 0.9
 """A connection is silent when nothing came for this share of the keepalive interval."""
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class TransportError(Exception):

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.messages.codes import Code
@@ -36,7 +36,7 @@ _STOP_SECONDS = 1.5
 _MAX_CLOSED_CONNECTIONS = 256
 _DROP_WARNING_INTERVAL = 60.0
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class ClosedConnection(NamedTuple):

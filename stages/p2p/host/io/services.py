@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.p2p.addresses.ip import IpAddress, is_plausible_ip, parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.addresses.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
@@ -30,7 +30,7 @@ _TIMEOUT = 10.0
 _MAX_PARTS = 10
 _PUSH_DELAY = 0.1
 
-log = get_logger("p2p")
+log = Logger("p2p")
 PING_PROTOCOL = "/ipfs/ping/1.0.0"
 PING_BYTES = 32
 _ECHO_IDLE_SECONDS = 60.0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from secrets import token_bytes
 from typing import Self
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
@@ -36,7 +36,7 @@ RESOLVE_INTERVAL = 60.0
 _RESOLVE_TIMEOUT = 5.0
 _REPORT_INTERVAL = 5.0
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class DiscoveryError(Exception):

@@ -8,7 +8,7 @@ import random
 import time
 from contextlib import suppress
 
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -94,7 +94,7 @@ _STABLE_SECONDS = 30.0
 _PING_BURST = 10
 _DIAL_MAX_BACKOFF = 600.0
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class PeerManager:

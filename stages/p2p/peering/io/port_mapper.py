@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.discv5.enr import Endpoint
@@ -211,7 +211,7 @@ _CLOSE_SECONDS = 1.0
 _SHORTEST_RENEWAL = 30.0
 _ROUTES = "/proc/net/route"
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 _GATEWAY_KINDS: tuple[type[NatPmpGateway] | type[UpnpGateway], ...] = (NatPmpGateway, UpnpGateway)

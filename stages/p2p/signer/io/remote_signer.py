@@ -11,7 +11,7 @@ from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, endpoint_name, tls_reason
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig
@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.types import Address, Hash
 MAX_FILE_BYTES = 1 << 20
 WITHOUT_TLS = "or --signer.tls.enabled=false for a signer that needs no TLS"
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class TlsFileError(Exception):

@@ -11,11 +11,11 @@ from typing import Any
 
 from rollup_node.stages.io.files.sqlite_file import MEMORY as IN_MEMORY
 from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, open_sqlite, transaction
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
 
-log = get_logger("p2p")
+log = Logger("p2p")
 
 
 class SqliteFile:

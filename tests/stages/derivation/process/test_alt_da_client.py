@@ -9,7 +9,7 @@ from rollup_node.ipc.bus.bus import Client, ProcessId
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.process import alt_da_client, stage
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import PREFIX
 from rollup_node.stages.messages.base import Health, Message
@@ -258,7 +258,7 @@ def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
         assert not resolver.is_last_chance
         assert chain.deriver.add_challenges(chain.mine())
         assert resolver.is_last_chance
-        client = AltDaClient(resolver, cast(Client, sent), Meter("derivation"), get_logger("test"))
+        client = AltDaClient(resolver, cast(Client, sent), Meter("derivation"), Logger("test"))
         for index in range(answers):
             now = 1000.0 + seconds * index / (answers - 1)
             client.request((), None, now)

@@ -30,7 +30,7 @@ from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record, get_logger
+from rollup_node.stages.io.log.logger import Level, Logger, Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -332,7 +332,7 @@ def test_sequenced_blocks_are_one_line_in_twelve_seconds(monkeypatch: pytest.Mon
     monkeypatch.setattr(log, "_configuration", log.Configuration("engine", Level.INFO, records.append))
     now, ref = 0.0, chain.build(1)[1]
     payload = of_kind(all_actions(chain), SequencedBlock).payload
-    blocks = SequencedBlocks(get_logger("engine"), lambda: now)
+    blocks = SequencedBlocks(Logger("engine"), lambda: now)
     for second in range(60):
         now = float(second)
         if second % 2 == 0 and second < 40:
@@ -349,7 +349,7 @@ class Watched:
     def __init__(self) -> None:
         self.now = 0.0
         self.problem: Problem | None = None
-        self.watch = ResetWatch(get_logger("engine"), self._show, lambda: self.now)
+        self.watch = ResetWatch(Logger("engine"), self._show, lambda: self.now)
 
     def _show(self, problem: Problem | None) -> None:
         self.problem = problem

@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.stages.io.log import lasting_conditions
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 
@@ -13,7 +13,7 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(capsys: pytest.CaptureFi
     """Another code is a line at once."""
     log.set_level(log.Level.INFO)
     now = 0.0
-    condition = lasting_conditions.LastingCondition(get_logger("part"), lambda: now)
+    condition = lasting_conditions.LastingCondition(Logger("part"), lambda: now)
     condition.end("found")
     for _ in range(2):
         for _ in range(300):
@@ -45,7 +45,7 @@ class Several:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         log.set_level(log.Level.INFO)
         self.now = 0.0
-        self.conditions = lasting_conditions.LastingConditions(get_logger("part"), lambda: self.now)
+        self.conditions = lasting_conditions.LastingConditions(Logger("part"), lambda: self.now)
         self._capsys = capsys
 
     def lines(self) -> list[str]:
@@ -105,7 +105,7 @@ def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) ->
 @pytest.mark.condition("C15")
 def test_one_line_a_minute_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    warnings = lasting_conditions.RepeatedWarnings(get_logger("part"), lambda: now)
+    warnings = lasting_conditions.RepeatedWarnings(Logger("part"), lambda: now)
     for _ in range(300):
         warnings.warn("one", "it failed", error="no")
         now += 0.2

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record, get_logger, parse_level
+from rollup_node.stages.io.log.logger import Level, Logger, Record, parse_level
 
 
 @pytest.fixture
@@ -15,12 +15,12 @@ def lines() -> list[Record]:
 
 
 def test_a_line_carries_process_component_and_fields(lines: list[Record]) -> None:
-    get_logger("heads").info("new head", number=5, message="a field may have any name")
+    Logger("heads").info("new head", number=5, message="a field may have any name")
     (line,) = lines
     assert (line.process, line.component, line.message, line.level) == ("l1", "heads", "new head", Level.INFO)
     assert line.fields == {"number": 5, "message": "a field may have any name"}
     assert line.traceback is None
-    logger = get_logger("heads")
+    logger = Logger("heads")
     lines.clear()
     for write in (logger.trace, logger.debug, logger.warn, logger.error):
         write("text")
@@ -33,7 +33,7 @@ def test_a_crash_keeps_its_traceback(lines: list[Record]) -> None:
     try:
         raise ValueError("boom")
     except ValueError as error:
-        get_logger("heads").crash("a bug", error, activity="poll")
+        Logger("heads").crash("a bug", error, activity="poll")
     assert lines[0].traceback is not None
     assert lines[0].traceback.startswith("Traceback")
     assert "ValueError: boom" in lines[0].traceback
@@ -58,8 +58,8 @@ def test_levels_have_names_numbers_and_aliases() -> None:
 def test_an_unknown_level_is_refused_and_an_unconfigured_process_warns_on_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    get_logger("tool").info("quiet")
-    get_logger("tool").warn("careful", why="heat")
+    Logger("tool").info("quiet")
+    Logger("tool").warn("careful", why="heat")
     assert capsys.readouterr().err == "warn tool: careful why=heat\n"
     with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
         parse_level("loud")

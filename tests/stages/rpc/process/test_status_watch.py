@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import STATES
 from rollup_node.stages.messages.base import Problem
@@ -66,7 +66,7 @@ class Watched:
         self._watch = self.new()
 
     def new(self, finds_peers: bool = True) -> StatusWatch:
-        return StatusWatch(get_logger("progress"), lambda: self.now, finds_peers=finds_peers)
+        return StatusWatch(Logger("progress"), lambda: self.now, finds_peers=finds_peers)
 
     def lines(
         self, shown: node_status.NodeStatus, *reasons: UnreadyReason, seconds: int = 1, is_slow: bool = False
