@@ -179,7 +179,6 @@ async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
 
 async def test_verified_super_roots_need_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """[SNO10, LB7] One that is not known is asked of the engine; a chain that gives no answer is named."""
-    monkeypatch.setattr(supernode_module, "PATIENCE_SECONDS", 0.3)
     time = GENESIS_TIME + 10
     outputs = {chain: HeadOutput(b"\x01" * 32, b"\x02" * 32, l1_ref(chain - 890).id) for chain in CHAINS}
     async with running_supernode(tmp_path, verified=True) as supernode:
@@ -203,6 +202,7 @@ async def test_verified_super_roots_need_no_engine(tmp_path: Path, monkeypatch: 
         answer = await supernode.call("superroot_atTimestamp", hex(time))
         assert answer == (-32000, text + "the execution engine is away")
         supernode.errors[902] = None
+        monkeypatch.setattr(supernode_module, "PATIENCE_SECONDS", 0.3)
         answer = await supernode.call("superroot_atTimestamp", hex(time))
         assert answer == (-32000, text + "its engine process does not answer")
 
