@@ -17,32 +17,26 @@ from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
-from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, packed_scalar
+from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from tests.conformance.kit.chain import abi_words, config_log
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
-PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20
+PORTAL = b"\x04" * 20
 CONFIG = SystemConfig(b"\x01" * 20, ZERO_HASH, packed_scalar(11, 12), 30_000_000)
 OLD_ORIGIN, NEW_ORIGIN = b"\x0a" * 32, b"\x0b" * 32
 PARENT = L2BlockRef(b"\x20" * 32, 49, b"\x21" * 32, 1_800_000_098, BlockId(100, OLD_ORIGIN), 3)
 TIME = PARENT.timestamp + 2
 
 
-def chain(**fork_times: int) -> RollupConfig:
+def until(fork: str, time: int = 0) -> RollupConfig:
+    """Return a chain with all forks up to this one from genesis on, but the last from `time` on."""
     return msgspec.structs.replace(
         PLAIN_ROLLUP,
         genesis=Genesis(BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 1_800_000_000, CONFIG),
-        fork_times=fork_times,
-        deposit_contract=PORTAL,
-        l1_system_config=L1_CONFIG,
+        fork_times=dict.fromkeys(FORK_NAMES[1 : FORK_NAMES.index(fork)], 0) | {fork: time},
         chain_op_config=ChainOpConfig(6, 50, 250),
     )
-
-
-def until(fork: str, time: int = 0, **changes: Any) -> RollupConfig:
-    """Return a chain with all forks up to this one from genesis on, but the last from `time` on."""
-    earlier = {name: 0 for name in FORK_NAMES[1 : FORK_NAMES.index(fork)]}
-    return msgspec.structs.replace(chain(**earlier, **{fork: time}), **changes)
 
 
 def epoch(number: int = 101, block_hash: bytes = NEW_ORIGIN, **changes: Any) -> L1Header:
@@ -59,9 +53,8 @@ def prepared(
     system: SystemConfig = CONFIG,
     deposits: tuple[Log, ...] = (),
     updates: tuple[Log, ...] = (),
-    parent: L2BlockRef = PARENT,
 ) -> PreparedAttributes:
-    return prepare_attributes(config, L1_CHAINS[1], parent, system, origin, deposits, updates)
+    return prepare_attributes(config, L1_CHAINS[1], PARENT, system, origin, deposits, updates)
 
 
 def portal_log(gas: int, index: int) -> Log:
@@ -71,8 +64,7 @@ def portal_log(gas: int, index: int) -> Log:
 
 
 def update(kind: int, value: int) -> Log:
-    topics = (CONFIG_UPDATE_TOPIC, ZERO_HASH, kind.to_bytes(32, "big"))
-    return Log(L1_CONFIG, topics, b"".join(number.to_bytes(32, "big") for number in (32, 32, value)), 0)
+    return config_log(kind, abi_words(32, 32, value))
 
 
 def test_the_first_block_of_an_epoch() -> None:
