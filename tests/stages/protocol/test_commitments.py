@@ -29,12 +29,6 @@ from rollup_node.stages.protocol.types import Log
 DIGEST = b"\x44" * 32
 
 
-def test_commitments_and_their_bytes() -> None:
-    for commitment in (Commitment(KECCAK, DIGEST), Commitment(GENERIC, b"\x00"), Commitment(GENERIC, bytes(5000))):
-        assert decode_commitment(commitment.encode()) == commitment
-    assert Commitment(GENERIC, b"\x0c\xab").encode() == b"\x01\x0c\xab"
-
-
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_commitment_or_malformed(encoded: bytes) -> None:
     with suppress(CommitmentError):
@@ -78,12 +72,6 @@ def test_an_event_from_the_tests_of_op_alt_da() -> None:
     assert topics[0] == CHALLENGE_TOPIC
     event = decode_event(Log(CONTRACT, topics, data, 0))
     assert event == ChallengeEvent(Commitment(KECCAK, digest), 14, ChallengeStatus.ACTIVE)
-
-
-def test_every_status_and_kind() -> None:
-    for commitment in (COMMITMENT, Commitment(GENERIC, b"\x0c" + bytes(70))):
-        for status in (0, 1, 2, 3, 255):
-            assert decode_event(event_log(commitment.encode(), status)) == ChallengeEvent(commitment, 14, status)
 
 
 def test_a_block_number_has_64_bits() -> None:

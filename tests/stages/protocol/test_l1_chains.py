@@ -59,25 +59,6 @@ def test_pectra_correction_holds_cancun_until_its_time() -> None:
     assert SEPOLIA.update_fraction(1761607008 - 1, 1761607008) == 3338477, "also past later forks"
 
 
-def test_pectra_correction_is_of_the_public_chains() -> None:
-    chain = L1Chain(5, "odd", (BlobFork("cancun", 0, 1), BlobFork("prague", 50, 2)))
-    assert chain.update_fraction(60, 100) == 3338477
-    assert chain.update_fraction(100, 100) == 2
-
-
-def test_excess_blob_gas_without_a_blob_schedule_is_critical() -> None:
-    with pytest.raises(CriticalError, match="no blob schedule"):
-        MAINNET.update_fraction(1710338134)
-    with pytest.raises(CriticalError, match=r"rollup\.l1-chain-config"):
-        L1Chain(5, "bare", ()).update_fraction(10, 20)
-
-
-def test_forks_count_by_name_not_by_time() -> None:
-    chain = L1Chain(5, "odd", (BlobFork("cancun", 100, 1), BlobFork("prague", 50, 2)))
-    assert chain.update_fraction(120) == 2
-    assert chain.update_fraction(60) == 2
-
-
 def test_blob_base_fee_of_blocks() -> None:
     """[LIN23, LIN33]"""
 

@@ -58,19 +58,3 @@ def test_packed_batcher_padding_must_be_zero(layout: L1InfoFormat) -> None:
     data[143] = 1
     with pytest.raises(L1InfoError, match="batcher"):
         l1_info.parse_l1_info(bytes(data), layout)
-
-
-@pytest.mark.parametrize("layout", list(L1InfoFormat))
-def test_size_and_selector_must_fit(layout: L1InfoFormat) -> None:
-    data = l1_info.encode_l1_info(EXAMPLE, layout)
-    for wrong in (data[:-1], data + b"\0", b""):
-        with pytest.raises(L1InfoError, match="bytes, got"):
-            l1_info.parse_l1_info(wrong, layout)
-    with pytest.raises(L1InfoError, match="selector"):
-        l1_info.parse_l1_info(b"\0" + data[1:], layout)
-
-
-@pytest.mark.parametrize("transactions", [(), (b"",), (b"\x02\x03",), (b"\x7e\xc0",)])
-def test_blocks_without_info(transactions: tuple[bytes, ...]) -> None:
-    with pytest.raises(L1InfoError):
-        l1_info.l1_info_of_block(transactions, L1InfoFormat.ECOTONE)
