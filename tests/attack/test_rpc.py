@@ -22,7 +22,7 @@ BEGIN_SECONDS = 30.0
 HONEST, STRANGER = "127.0.0.1", "127.0.0.2"
 
 REQUESTS = (
-    *("empty_lists", "many_calls", "full_batches", "nested_values", "unread_answers", "flood_of_calls"),
+    *("numbers", "empty_lists", "many_calls", "full_batches", "nested_values", "unread_answers", "flood_of_calls"),
     *("abandoned_calls", "large_payloads", "compressed_bodies", "malformed_requests"),
 )
 CONNECTIONS = ("idle_connections", "half_sent_bodies", "endless_headers", "pipelined_requests", "pending_calls")

@@ -127,6 +127,12 @@ async def _repeat(target: Target, clients: int, action: Callable[[], Awaitable[o
 # --- batches -------------------------------------------------------------------------------------------------------
 
 
+async def numbers(target: Target) -> None:
+    """Batches of 300,000 items that are no requests."""
+    request = post(b"[" + b"1," * 299_999 + b"1]")
+    await _repeat(target, 2, lambda: target.exchange(request), 8)
+
+
 async def empty_lists(target: Target) -> None:
     """Batches whose items take many times their size in memory."""
     request = post(b"[" + b"[]," * 1_600_000 + b"[]]")
@@ -252,7 +258,7 @@ async def pending_calls(target: Target) -> None:
 ATTACKS = {
     attack.__name__: attack
     for attack in (
-        *(empty_lists, many_calls, full_batches, nested_values, unread_answers),
+        *(numbers, empty_lists, many_calls, full_batches, nested_values, unread_answers),
         *(flood_of_calls, abandoned_calls, large_payloads, compressed_bodies, malformed_requests),
         *(idle_connections, half_sent_bodies, endless_headers, pipelined_requests, pending_calls),
     )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.connection import BodyTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
 from rollup_node.stages.io.http.ipc import IpcConnection, JsonStream
@@ -119,6 +120,28 @@ async def failure_of(client: JsonRpcClient) -> EndpointError:
     with pytest.raises(EndpointError) as caught:
         await client.call("eth_x")
     return caught.value
+
+
+async def test_a_server_that_restarts_is_connected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK3, WSK5, WSK7]"""
+    monkeypatch.setattr(message_transport, "FIRST_PAUSE", 0.01)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(orjson.dumps({"id": orjson.loads(line)["id"], "result": "0x1"}) + b"\n")
+
+    path = tmp_path / "x.ipc"
+    client = JsonRpcClient(str(path))
+    assert str(await failure_of(client)) == f"{path}: cannot connect (No such file or directory)"
+    for _ in range(2):
+        async with socket_at(path, serve), asyncio.timeout(20):
+            result = None
+            while result is None:
+                with suppress(EndpointError):
+                    result = await client.call("eth_x")
+                await asyncio.sleep(0.005)
+            assert result == "0x1"
+    await client.close()
 
 
 @pytest.mark.parametrize(
