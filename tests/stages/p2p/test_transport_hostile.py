@@ -1,9 +1,9 @@
 """Hostile peers: no crash, bounded memory, and honest peers are served all the time."""
 
 import asyncio
+import contextlib
 import os
 import time
-import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +15,6 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
 from rollup_node.stages.p2p.gating import connections
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
 from rollup_node.stages.p2p.host.io.streams import Stream
@@ -77,32 +76,22 @@ def unread(host: RecordingHost) -> int:
     return sum(link.unread_bytes for link in host.connections_to_peer(STRANGER))
 
 
-async def test_five_hundred_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
-    async def one(port: int, number: int) -> None:
-        try:
-            async with tcp_connection(port) as (reader, writer):
-                writer.write(GARBAGE[number % len(GARBAGE)])
-                async with asyncio.timeout(0.2):
-                    await reader.read(1)
-                    await reader.read(1 << 16)
-        except (ConnectionError, TimeoutError):
-            pass
+async def test_garbage_connections(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    async def one(port: int, garbage: bytes) -> None:
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            async with tcp_connection(port) as (reader, writer), asyncio.timeout(0.2):
+                writer.write(garbage)
+                await reader.read(1)
+                await reader.read(1 << 16)
 
-    async with guarded(limits=ResourceLimits(half_open=32)) as (ours, good):
-        await asyncio.gather(*(one(ours.port, number) for number in range(100)))
-        tracemalloc.start()
-        before = tracemalloc.get_traced_memory()[0]
-        for start in range(0, 400, 100):
-            wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
-            assert await echo_through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
-            await wave
-            assert len(ours.pending_handshakes) <= 32
+    async with guarded(limits=ResourceLimits(half_open=8)) as (ours, good):
+        wave = asyncio.gather(*(one(ours.port, garbage) for garbage in 2 * GARBAGE))
+        assert await echo_through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
+        await wave
+        assert len(ours.pending_handshakes) <= 8
         await until(lambda: len(ours.pending_handshakes) == 0)
-        grown = tracemalloc.get_traced_memory()[0] - before
-        tracemalloc.stop()
-        assert grown < 1 << 20
         assert ours.peers() == [good.peer_id]
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "" and caplog.records == [], "nothing is logged, by asyncio neither"
 
 
 async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
@@ -132,27 +121,19 @@ async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
         assert all(await asyncio.gather(*slow))
 
 
-VIOLATIONS = {
-    "http": [b"GET / HTTP/1.1\r\n\r\n"],
-    "go away": [frame(GO_AWAY, 0, 0, 0)],
-}
-
-
-@pytest.mark.parametrize("plain", VIOLATIONS.values(), ids=VIOLATIONS)
-async def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
+async def test_violations_close_the_connection() -> None:
+    """Of yamux, and bytes that are not encrypted."""
     async with guarded() as (ours, good):
-        async with raw_peer(ours.port) as peer:
-            await until(lambda: len(ours.peers()) == 2)
-            for part in plain:
-                await peer.send(part)
-            assert await peer.is_disconnected()
-        await until(lambda: ours.peers() == [good.peer_id])
-
-
-async def test_inauthentic_bytes_close_the_connection() -> None:
-    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-        await peer.send_raw(b"\x00\x20" + os.urandom(32))
-        assert await peer.is_disconnected()
+        for is_encrypted, violation in (
+            (True, b"GET / HTTP/1.1\r\n\r\n"),
+            (True, frame(GO_AWAY, 0, 0, 0)),
+            (False, b"\x00\x20" + os.urandom(32)),
+        ):
+            async with raw_peer(ours.port) as peer:
+                await until(lambda: len(ours.peers()) == 2)
+                await (peer.send if is_encrypted else peer.send_raw)(violation)
+                assert await peer.is_disconnected()
+            await until(lambda: ours.peers() == [good.peer_id])
 
 
 async def hold(_: object) -> None:
@@ -210,8 +191,12 @@ async def test_streams_without_a_protocol_time_out() -> None:
         assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
 
 
-async def test_floods_of_small_frames_close_the_connection() -> None:
+async def test_floods_of_small_frames_and_of_tiny_messages_close_the_connection() -> None:
     async with guarded() as (ours, _):
+        async with raw_peer(ours.port) as peer:
+            await until(lambda: STRANGER in ours.peers())
+            await peer.send_each(bytes([byte]) for byte in frame(PING, 2, 0, 0) * 1200)
+            assert await peer.is_disconnected()
         for flood in (
             b"".join(frame(WINDOW_UPDATE, SYN, number, 0) for number in range(101, 50_101, 2)),
             frame(PING, SYN, 0, 7) * 20_000,
@@ -220,14 +205,6 @@ async def test_floods_of_small_frames_close_the_connection() -> None:
             async with raw_peer(ours.port) as peer:
                 await peer.send(flood)
                 assert await peer.is_disconnected()
-
-
-async def test_a_flood_of_tiny_messages_closes_the_connection() -> None:
-    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-        pongs = frame(PING, 2, 0, 0) * 1200
-        await until(lambda: STRANGER in ours.peers())
-        await peer.send_each(bytes([byte]) for byte in pongs)
-        assert await peer.is_disconnected()
 
 
 async def test_window_is_acknowledged_once() -> None:
@@ -240,22 +217,6 @@ async def test_window_is_acknowledged_once() -> None:
         # The handler takes the bytes in pieces, and acknowledges each after it has taken it.
         await until(lambda: stream.receive_window + stream.unacknowledged == INITIAL_WINDOW)
         assert unread(ours) == 0
-
-
-async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
-    monkeypatch.setattr(connections, "TOTAL_SHARE", 1e6)
-    async with (
-        guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _),
-        raw_peer(ours.port, receive_buffer=4096) as peer,
-    ):
-        pings = frame(PING, SYN, 0, 7) * 4000
-        await until(lambda: STRANGER in ours.peers())
-        for _ in range(400):
-            await peer.send(pings)
-            if STRANGER not in ours.peers():
-                break
-        assert STRANGER not in ours.peers()
 
 
 async def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,18 +4,12 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import (
     IpAddressError,
-    colocation_groups,
     host_prefix,
     is_plausible_ip,
     network_prefix,
     parse_ip,
     parse_subnet,
 )
-
-
-def test_addresses_of_one_host_count_together() -> None:
-    assert colocation_groups("192.0.2.1") == colocation_groups("::ffff:192.0.2.1") == ("192.0.2.1",)
-    assert colocation_groups("2001:db8:1:2:3::4") == ("2001:db8:1:2:3::4", "2001:db8:1:2::")
 
 
 def test_ipv4_mapped_addresses_are_ipv4() -> None:

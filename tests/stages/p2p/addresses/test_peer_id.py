@@ -5,7 +5,6 @@ import pytest
 from rollup_node.stages.p2p.addresses.peer_id import (
     IdentityError,
     NetworkIdentity,
-    decode_base58,
     decode_public_key,
     extract_public_key,
     node_id,
@@ -95,12 +94,3 @@ def test_malformed_peer_ids_are_rejected(text: str) -> None:
 def test_points_off_the_curve_are_rejected(point: bytes) -> None:
     with pytest.raises(IdentityError):
         secp256k1_public_key(point)
-
-
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [(b"", ""), (b"\0\0", "11"), (b"Hello World!", "2NEpo7TZRRrLZSi2U"), (bytes.fromhex("0000287fb4cd"), "11233QC4")],
-)
-def test_known_encodings(data: bytes, text: str) -> None:
-    assert peer_id_text(data) == text
-    assert decode_base58(text) == data

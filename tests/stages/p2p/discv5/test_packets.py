@@ -57,8 +57,3 @@ def test_the_kinds_of_packets_are_distinguished() -> None:
 def test_malformed_packets_are_rejected(datagram: bytes) -> None:
     with pytest.raises(PacketError):
         packets.decode(datagram, OWN)
-
-
-def test_a_packet_for_another_node_is_rejected() -> None:
-    with pytest.raises(PacketError, match="not for this node"):
-        packets.decode(encoded(0, OTHER), OTHER)

@@ -233,13 +233,6 @@ def test_ever_closer_nodes_do_not_make_a_lookup_endless() -> None:
     assert len(result_of(lookup)) <= RESULT_SIZE
 
 
-@given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
-def test_query_distances(node: bytes, target: bytes) -> None:
-    result = query_distances(node, target)
-    assert result[0] == log_distance(node, target)
-    assert len(set(result)) == 3 and all(0 <= distance <= 256 for distance in result)
-
-
 def test_query_distances_at_the_bounds() -> None:
     assert query_distances(bytes(32), bytes(32)) == (0, 1, 2)
     assert query_distances(bytes(32), b"\xff" * 32) == (256, 255, 254)

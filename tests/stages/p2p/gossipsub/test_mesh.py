@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gossipsub.mesh import MAX_PER_TOPIC, PruneBackoff
-from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, MESHSUB_11, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import Prune
 from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness
 
@@ -117,7 +117,8 @@ def test_no_graft_is_sent_during_backoff(harness: RouterHarness) -> None:
     assert harness.mesh == []
     harness.heartbeats(20)
     assert harness.mesh == [a], "with the slack of prune backoffs"
-    harness.heartbeats(7200)
+    harness.now += 3600.0
+    harness.heartbeats(30)
     assert set(harness.mesh) == {a, b}, "a backoff is at most an hour"
 
 
@@ -130,11 +131,12 @@ def test_our_own_prune_starts_a_backoff(harness: RouterHarness) -> None:
     assert harness.mesh == [a]
 
 
-def test_prune_to_v10_peers_has_no_backoff(harness: RouterHarness) -> None:
+@pytest.mark.parametrize(("protocol", "backoff"), [(MESHSUB_10, None), (MESHSUB_11, 60)])
+def test_prune_to_v10_peers_has_no_backoff(harness: RouterHarness, protocol: str, backoff: int | None) -> None:
     harness.add_members(12)
-    v10_peer = harness.add_peer("v10_peer", protocol=MESHSUB_10)
-    harness.receive_control(v10_peer, graft=[TOPIC])
-    assert harness.sent_to(v10_peer).prune == [Prune(TOPIC)]
+    peer = harness.add_peer("peer", protocol=protocol)
+    harness.receive_control(peer, graft=[TOPIC])
+    assert harness.sent_to(peer).prune == [Prune(TOPIC, backoff)]
 
 
 def test_opportunistic_grafting_improves_a_poor_mesh(harness: RouterHarness) -> None:

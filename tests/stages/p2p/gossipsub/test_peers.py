@@ -1,29 +1,10 @@
 """The router's state per peer: features of protocols, budgets, topics, queues."""
 
-import pytest
-
 from rollup_node.stages.p2p.gossipsub.params import (
-    FLOODSUB,
-    MESHSUB_10,
-    MESHSUB_11,
     MESHSUB_12,
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, RpcQueue
-
-
-@pytest.mark.parametrize(
-    ("protocol", "mesh", "backoff", "idontwant"),
-    [
-        (MESHSUB_12, True, True, True),
-        (MESHSUB_11, True, True, False),
-        (MESHSUB_10, True, False, False),
-        (FLOODSUB, False, False, False),
-    ],
-)
-def test_what_each_protocol_supports(protocol: str, mesh: bool, backoff: bool, idontwant: bool) -> None:
-    peer = GossipPeer(protocol, True, GossipParams())
-    assert (peer.supports_mesh, peer.supports_backoff, peer.supports_idontwant) == (mesh, backoff, idontwant)
 
 
 def test_idontwant_is_bounded_and_expires() -> None:

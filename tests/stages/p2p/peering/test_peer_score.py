@@ -74,10 +74,6 @@ def names(count: int) -> list[bytes]:
     return [number.to_bytes(4, "big") for number in range(count)]
 
 
-def test_parameters_of_light(scores: PeerScorer) -> None:
-    assert scores.thresholds == (-10, -40, -40, 0.05) and scores.retained_seconds == 1200.0
-
-
 def test_the_behaviour_penalty_is_squared_above_its_threshold(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 6)

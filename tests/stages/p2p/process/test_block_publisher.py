@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.process.block_publisher import UnsafeBlocksServer
 from rollup_node.stages.p2p.signer.io import remote_signer
-from rollup_node.stages.p2p.signer.signing_queue import MAX_WAITING, Done
+from rollup_node.stages.p2p.signer.signing_queue import Done
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
@@ -94,32 +94,6 @@ async def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(rollup: 
         assert node.stage.gossip.failures == {}, "no wrong signature was gossiped"
 
 
-async def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 30.0)
-    rollup = chain_of_now(4 * MAX_WAITING)
-    blocks = timed_chain(rollup, MAX_WAITING + 3, first=MAX_WAITING)
-    async with (
-        SignerServer().running() as server,
-        P2pNode(1, rollup, tmp_path, signer=server.config(), gossip_timestamp_threshold=600.0).running() as source,
-    ):
-        server.is_open.clear()
-        await request_all(source, blocks[:1])
-        await source.until(lambda: server.bodies)
-        await request_all(source, blocks[1:])
-        await source.until(lambda: len(source.publish_errors) == 3)
-        dropped = [block.block_number for block in blocks[:3]]
-        reason = "too many newer blocks wait for the signer"
-        assert source.publish_errors == dict.fromkeys(dropped, reason)
-        assert (await source.call("peerStats"))["connected"] == 0, "the process serves others meanwhile"
-        server.is_open.set()
-        await source.until(lambda: len(source.publish_errors) == len(blocks))
-        kept = [block.block_number for block in blocks[3:]]
-        assert list(source.publish_errors)[3:] == kept[::-1]
-        assert {source.publish_errors[number] for number in kept} == {None}
-
-
 @pytest.mark.option("p2p.gossip.timestamp.threshold", "signer.tls.enabled")
 async def test_a_block_that_grows_too_old_is_dropped_and_the_problem_ends(tmp_path: Path) -> None:
     async with P2pNode(
@@ -179,22 +153,6 @@ async def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
         await source.until(lambda: source.publish_errors.get(2, "") is None)
         await node.wait_for_blocks(1)
         assert node.received_blocks == [other]
-
-
-async def test_a_block_may_be_signed_though_its_answer_was_lost(rollup: RollupConfig, tmp_path: Path) -> None:
-    """It is stored before the signer is asked, so another one is refused even if no signature came back."""
-    async with SignerServer().running() as server:
-        options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
-        first = now_block(1)
-        second = now_block(1, gas_used=5)
-        server.is_open.clear()
-        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-            await request_all(node, [first])
-            await node.until(lambda: server.bodies)
-        server.is_open.set()
-        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-            assert is_second(await node.publish(second))
-            assert await node.publish(first) is None
 
 
 async def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_restart(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
@@ -31,6 +31,7 @@ def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedCon
     return done[True], done[False]
 
 
+@settings(max_examples=40)
 @given(st.booleans(), st.booleans(), st.lists(st.integers(1, 60), max_size=30))
 def test_upgrades_work_however_the_bytes_are_split(early: bool, their_early: bool, sizes: list[int]) -> None:
     ours, theirs = run(*ends(early, their_early, THEIRS.peer_id), sizes)

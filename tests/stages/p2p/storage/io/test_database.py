@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.io.files import sqlite_file
 from rollup_node.stages.io.files.sqlite_file import FileKind, StoreError
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
@@ -50,7 +51,8 @@ def test_changes_are_atomic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_one_file_for_one_node(tmp_path: Path) -> None:
+def test_one_file_for_one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "_BUSY_TIMEOUT", 0.05)
     first = database(tmp_path / "things")
     with pytest.raises(StoreError, match="in use by another node"):
         database(tmp_path / "things")
