@@ -29,7 +29,6 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlocksRequest,
 )
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
-from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
@@ -37,7 +36,7 @@ from rollup_node.stages.protocol.types import Address, BlockId
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
-from tests.support.p2p.hosts import running_tasks
+from tests.support.p2p.hosts import config, running_tasks
 from tests.support.timing.conditions import until
 
 KEY = b"\x11" * 32
@@ -86,14 +85,7 @@ class P2pNode:
         self.status: PeerStatus | None = None
         self.health: tuple[str, ...] | None = None
         self._last = 0
-        defaults: dict[str, Any] = {
-            "priv_raw": bytes([number]) * 32,
-            "listen_ip": "127.0.0.1",
-            "listen_tcp": 0,
-            "no_discovery": True,
-            "netrestrict": ("127.0.0.0/8",),
-        }
-        self.config = P2pConfig(rollup, **{**defaults, **options})
+        self.config = config(**{"rollup": rollup, "priv_raw": bytes([number]) * 32, **options})
         directory = directory / str(number)
         directory.mkdir(exist_ok=True)
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))

@@ -90,11 +90,6 @@ class Connection(asyncio.Protocol):
         name = self._transport.get_extra_info("sockname") if self._transport else None
         return name[0].partition("%")[0] if name else ""
 
-    @property
-    def is_upgraded(self) -> bool:
-        """Whether streams can be opened."""
-        return self._secure_session is not None and not self.is_closed
-
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -166,7 +161,8 @@ class Connection(asyncio.Protocol):
     async def open_stream(self, protocols: tuple[str, ...]) -> Stream:
         """Open a stream for the first of the protocols that the peer supports. Raises StreamError."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
-        if not self.is_upgraded or outbound >= self.host.limits.outbound_streams:
+        is_upgraded = self._secure_session is not None and not self.is_closed
+        if not is_upgraded or outbound >= self.host.limits.outbound_streams:
             raise StreamError(str(self.drop or "too many streams"))
         try:
             stream_id = self.session.open_stream()

@@ -74,24 +74,21 @@ async def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> N
 
 
 @pytest.mark.option("p2p.peerstore.path")
-async def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> None:
-    (tmp_path / "store").write_text("a text of the user's")
-    async with P2pNode(1, chain_of_now(), tmp_path, peerstore_path=str(tmp_path / "store")).running() as node:
-        await node.until(lambda: node.health)
-        assert node.health is not None and "is no peer store: give another path" in node.health[0]
-        assert (await node.call("peerStats"))["connected"] == 0
-    assert (tmp_path / "store").read_text() == "a text of the user's"
-
-
-async def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path: Path) -> None:
-    (tmp_path / "store_signed_blocks").write_text("a text of the user's")
-    options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "sequencer_key": KEY}
+async def test_an_unusable_peerstore_is_replaced_by_memory_and_without_signed_blocks_none_is_signed(
+    tmp_path: Path,
+) -> None:
+    files = [tmp_path / "store", tmp_path / "store_signed_blocks"]
+    for file in files:
+        file.write_text("a text of the user's")
+    options: dict[str, Any] = {"peerstore_path": str(files[0]), "sequencer_key": KEY}
     async with P2pNode(1, chain_of_now(), tmp_path, **options).running() as node:
         await node.until(lambda: node.health)
-        assert node.health is not None and "is no file of signed blocks: give another path" in node.health[0]
+        assert node.health is not None and "is no peer store: give another path" in node.health[0]
+        assert "is no file of signed blocks: give another path" in node.health[1]
+        assert (await node.call("peerStats"))["connected"] == 0
         error = await node.publish(now_block(1))
         assert error == "the file of signed blocks cannot be used, so that no block is signed"
-    assert (tmp_path / "store_signed_blocks").read_text() == "a text of the user's"
+    assert [file.read_text() for file in files] == ["a text of the user's"] * 2
 
 
 async def test_scores_and_bans_survive_a_restart(rollup: RollupConfig, tmp_path: Path) -> None:
