@@ -9,6 +9,7 @@ import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.peering.io import peer_manager
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
@@ -35,8 +36,9 @@ async def test_a_signer_change_is_followed(rollup: RollupConfig, tmp_path: Path)
         assert node.received_blocks[-1].block_number == 3
 
 
-async def test_discovery_connects_peers(rollup: RollupConfig, tmp_path: Path) -> None:
+async def test_discovery_connects_peers(rollup: RollupConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three nodes know only the first by its record; the second and third find each other."""
+    monkeypatch.setattr(peer_manager, "DIAL_FAST_INTERVAL", 0.5)
     options: dict[str, Any] = {"no_discovery": False}
     async with P2pNode(1, rollup, tmp_path, **options).running() as first:
         boot = (await first.call("self"))["ENR"]

@@ -16,6 +16,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.discv5.node import ChainNodeFound
+from rollup_node.stages.p2p.peering.io import discovery_service
 from rollup_node.stages.p2p.peering.io.discovery_service import (
     DiscoveryError,
     DiscoveryService,
@@ -118,7 +119,8 @@ async def test_ipv6() -> None:
         assert both.discovered[0].record == four.enr
 
 
-async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
+async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery_service, "_REPORT_INTERVAL", 0.2)
     async with running_discv5("one") as one, running_discv5("two", bootnodes=(one.enr.text,)) as two:
         two.set_peer_count(20)
         assert not two.node.peers_wanted
