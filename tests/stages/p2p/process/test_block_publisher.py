@@ -155,6 +155,22 @@ async def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
         assert node.received_blocks == [other]
 
 
+async def test_a_block_may_be_signed_though_its_answer_was_lost(rollup: RollupConfig, tmp_path: Path) -> None:
+    """It is stored before the signer is asked, so another one is refused even if no signature came back."""
+    async with SignerServer().running() as server:
+        options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
+        first = now_block(1)
+        second = now_block(1, gas_used=5)
+        server.is_open.clear()
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            await request_all(node, [first])
+            await node.until(lambda: server.bodies)
+        server.is_open.set()
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert is_second(await node.publish(second))
+            assert await node.publish(first) is None
+
+
 async def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_restart(tmp_path: Path) -> None:
     """[SGN12] With those of a peer on top of them."""
     rollup = chain_of_now(20)
