@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.rounds import InvalidateHeads, StoreState, Wait, WaitReason
+from rollup_node.stages.interop.rounds import Decided, InvalidateHeads, StoreState, Wait, WaitReason
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, Verdicts
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 
@@ -88,16 +88,8 @@ def _name(chain_id: int) -> str:
     return f"chain {chain_id}"
 
 
-def verdicts(
-    config: InteropConfig,
-    state: StoreState,
-    transition: int,
-    final: Mapping[int, BlockId],
-    denied: Mapping[int, tuple[DeniedBlock, ...]],
-) -> Verdicts:
-    """Return the verdicts for the chains [LB3, LB4, IV3]; `transition` is the number of the last one, 0 without one.
-
-    `final` are the heads of the last round that L1 has finalized, `denied` all denied blocks, by chain."""
+def verdicts(config: InteropConfig, state: StoreState, decided: Decided) -> Verdicts:
+    """Return the verdicts for the chains [LB3, LB4, IV3]."""
     verified = state.verified
     heights = {} if verified is None else config.heights_at(verified.timestamp)
     chains = {}
@@ -106,7 +98,8 @@ def verdicts(
         # A chain that has joined is not verified before its logs are read up to the last round [VR10].
         head = tip if tip is not None and tip.number == heights.get(chain_id) else None
         go_back = _go_back(config, state, chain_id)
-        chains[chain_id] = ChainVerdict(head, final.get(chain_id), denied.get(chain_id, ()), transition, go_back)
+        final, denied = decided.final.get(chain_id), decided.denied.get(chain_id, ())
+        chains[chain_id] = ChainVerdict(head, final, denied, decided.transition, go_back)
     current, timestamp = (None, 0) if verified is None else (verified.l1, verified.timestamp)
     return Verdicts(chains, config.activation, current, timestamp)
 

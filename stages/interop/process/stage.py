@@ -85,8 +85,7 @@ class InteropStage(Stage):
         self._meter, self._clock, self._depth = meter, clock, config.backfill_depth
         self._set = config.dependency_set
         self._database = InteropDatabase(config.store_path, self._set)
-        self._state = self._database.read_first(InteropStore.state)
-        self._decided = self._database.read_first(InteropStore.decided)
+        self._state, self._decided = self._database.state, self._database.decided
         self._rounds = PeriodicTask("rounds", self._step)
         self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
@@ -117,7 +116,7 @@ class InteropStage(Stage):
     async def close(self) -> None:
         """End the reads, then close the database."""
         await self._drop_backfill()
-        await asyncio.gather(*(chain.close() for chain in self._chains.values()))
+        await asyncio.gather(*(chain.reader.close() for chain in self._chains.values()))
         await self._database.close(CLOSE_SECONDS)
 
     @property
@@ -360,8 +359,7 @@ class InteropStage(Stage):
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        decided = self._decided
-        message = verdicts(self._set, self._state, decided.transition, decided.final, decided.denied)
+        message = verdicts(self._set, self._state, self._decided)
         self._publisher.set(message, urgent=self._state.pending is not None)
 
     def _wait(self, wait: Wait) -> float:

@@ -58,9 +58,6 @@ class ChainView:
         self._segment: _Segment | None = None
         bus.subscribe("status.engine", self._on_status)
 
-    async def close(self) -> None:
-        await self.reader.close()
-
     @property
     def local_safe(self) -> L2BlockRef | None:
         """The last block that is derived, None while that is not known."""
