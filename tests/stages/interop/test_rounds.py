@@ -135,6 +135,15 @@ def test_a_block_that_does_not_follow_is_not_verified(ref: object) -> None:
     assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.DIVERGED, 1)
 
 
+def test_a_head_that_stays_is_the_verified_one() -> None:
+    """[VR11]: of a slow chain, in the second second of its block."""
+    state = StoreState({1: block(100, 1100).id, 2: block(50, 1100).id}, VerifiedRound(1100, l1(20), 1090))
+    first = ChainBlock(logs_of(block(101, 1101, state.tips[1].hash), []), b"", b"", SOURCE)
+    for ref, decided in ((block(50, 1100), Advance), (block(50, 1100, b"\x01" * 32), Wait)):
+        second = ChainBlock(logs_of(ref, []), b"", b"", SOURCE)
+        assert isinstance(decide({1: first, 2: second}, state=state), decided)
+
+
 def test_a_chain_that_joins_needs_its_logs_first() -> None:
     """[VR10]: or begins with its genesis block."""
     state = msgspec.structs.replace(STATE, tips={1: STATE.tips[1]})
