@@ -53,7 +53,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
     """Return what holds the round of a time in seconds; None where chains just have not got their blocks yet."""
-    subject = "L1" if wait.chain_id is None else _name(wait.chain_id)
+    subject = "L1" if wait.chain_id is None else f"chain {wait.chain_id}"
     text = f"{wait.reason.value} ({wait.detail})" if wait.detail else wait.reason.value
     if (code := CODES.get(wait.reason)) is not None:
         return Obstacle(code, subject, text)
@@ -64,7 +64,7 @@ def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mappi
 
 def going_back(chain_id: int) -> Obstacle:
     """Return the obstacle of a pending transition: a chain that has not carried it out [IV4]."""
-    return Obstacle(Code.INTEROP_WAITS, _name(chain_id), "it has not gone back yet", PATIENCE_SECONDS)
+    return Obstacle(Code.INTEROP_WAITS, f"chain {chain_id}", "it has not gone back yet", PATIENCE_SECONDS)
 
 
 def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
@@ -72,7 +72,7 @@ def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, Ch
     for chain_id, chain in sorted(chains.items()):
         if chain.local_safe is None or chain.error:
             text = f"it holds the others: {chain.error or 'it has no safe head'}"
-            return Obstacle(Code.INTEROP_WAITS, _name(chain_id), text, PATIENCE_SECONDS)
+            return Obstacle(Code.INTEROP_WAITS, f"chain {chain_id}", text, PATIENCE_SECONDS)
     heights = config.heights_at(timestamp)
     heads = {chain_id: chain.local_safe for chain_id, chain in chains.items() if chain.local_safe is not None}
     behind = [chain_id for chain_id, head in heads.items() if head.number < heights[chain_id]]
@@ -81,11 +81,7 @@ def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, Ch
         return None
     slowest = min(behind, key=lambda chain_id: heads[chain_id].timestamp)
     text = f"it holds the others: its safe head {heads[slowest]} is {duration(lead)} behind theirs"
-    return Obstacle(Code.INTEROP_WAITS, _name(slowest), text)
-
-
-def _name(chain_id: int) -> str:
-    return f"chain {chain_id}"
+    return Obstacle(Code.INTEROP_WAITS, f"chain {slowest}", text)
 
 
 def verdicts(config: InteropConfig, state: StoreState, decided: Decided) -> Verdicts:

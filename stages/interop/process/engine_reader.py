@@ -66,14 +66,11 @@ class EngineReader:
         if len(headers) <= last - first:
             raise self._error(f"it does not have all of the blocks {first} to {last}")
         receipts = await self._receipts([header for header in headers if header.has_logs])
-        # In a thread: the hashes of large blocks take longer than the process may be silent.
-        return await asyncio.to_thread(self._contents, headers, receipts)
-
-    def _contents(
-        self, headers: Sequence[VerifiedHeader], receipts: dict[Hash, Sequence[msgspec.Raw]]
-    ) -> list[ChainBlock]:
         try:
-            return [block_content(header, receipts.get(header.ref.hash, ())) for header in headers]
+            # In a thread: the hashes of large blocks take longer than the process may be silent.
+            return await asyncio.to_thread(
+                lambda: [block_content(header, receipts.get(header.ref.hash, ())) for header in headers]
+            )
         except ContentError as error:
             raise self._error(error) from None
 

@@ -260,7 +260,7 @@ class InteropStage(Stage):
             log.warn(text, code=Code.INTEROP_REWIND.text, first=utc_time(transition.first))
         self._delivered = number
         self._publish()
-        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < number]
+        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].status.transition < number]
         if not left:
             self._forget()
             await self._write(Finished())
@@ -289,7 +289,11 @@ class InteropStage(Stage):
             if until is None:
                 self._meet(holding_chain(self._set, self._time, self._chain_states()))
                 return NOT_READY_SECONDS
-            final = {id_: block.number for id_, chain in self._chains.items() if (block := chain.finalized) is not None}
+            final = {
+                id_: block.number
+                for id_, chain in self._chains.items()
+                if (block := chain.status.finalized) is not None
+            }
             if (wait := outdated(self._set, self._state, final)) is not None:
                 return self._wait(wait)
             canonical = await self._canonical_tips()

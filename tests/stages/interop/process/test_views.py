@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.stages.interop.config import ChainEngine
@@ -140,13 +139,6 @@ async def test_errors_are_kept_for_the_operator(view: View, monkeypatch: pytest.
     view.chain.forget()
     assert await view.chain.observe(50) is WaitReason.NOT_READY
     assert view.chain.error == "its engine process does not answer"
-
-
-def test_the_last_transition_is_that_of_this_life(view: View) -> None:
-    status = view.chain.status
-    assert view.chain.transition == 0 and status is not None
-    view.bus.status(msgspec.structs.replace(status, transition=5))
-    assert view.chain.transition == 5
 
 
 Answer = Callable[[int], tuple[tuple[L1BlockRef, ...], Problem | None]]
