@@ -175,6 +175,8 @@ def test_a_transition_is_void_once_l1_has_left_it() -> None:
     state = msgspec.structs.replace(STATE, pending=INVALID, decided=l1(22))
     view = L1View({20: l1(20).hash, 22: l1(22, 1).hash}, 10)
     assert next_step(CONFIG, state, Observed(l1=view)) == Rewind(T)
+    shorter = L1View({20: l1(20, 1).hash, 22: None}, 10)
+    assert next_step(CONFIG, state, Observed(l1=shorter)) == Rewind(1090), "by the lowest block that L1 has left"
     state = msgspec.structs.replace(STATE, pending=Rewind(T))
     assert next_step(CONFIG, state, Observed(l1=LEFT)) == Rewind(1090)
 
