@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.rounds import InvalidateHeads, StoreState, Wait, WaitReason
+from rollup_node.stages.interop.rounds import Decided, InvalidateHeads, StoreState, Wait, WaitReason
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, Verdicts
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 
@@ -53,7 +53,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
     """Return what holds the round of a time in seconds; None where chains just have not got their blocks yet."""
-    subject = "L1" if wait.chain_id is None else _name(wait.chain_id)
+    subject = "L1" if wait.chain_id is None else f"chain {wait.chain_id}"
     text = f"{wait.reason.value} ({wait.detail})" if wait.detail else wait.reason.value
     if (code := CODES.get(wait.reason)) is not None:
         return Obstacle(code, subject, text)
@@ -64,7 +64,7 @@ def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mappi
 
 def going_back(chain_id: int) -> Obstacle:
     """Return the obstacle of a pending transition: a chain that has not carried it out [IV4]."""
-    return Obstacle(Code.INTEROP_WAITS, _name(chain_id), "it has not gone back yet", PATIENCE_SECONDS)
+    return Obstacle(Code.INTEROP_WAITS, f"chain {chain_id}", "it has not gone back yet", PATIENCE_SECONDS)
 
 
 def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
@@ -72,7 +72,7 @@ def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, Ch
     for chain_id, chain in sorted(chains.items()):
         if chain.local_safe is None or chain.error:
             text = f"it holds the others: {chain.error or 'it has no safe head'}"
-            return Obstacle(Code.INTEROP_WAITS, _name(chain_id), text, PATIENCE_SECONDS)
+            return Obstacle(Code.INTEROP_WAITS, f"chain {chain_id}", text, PATIENCE_SECONDS)
     heights = config.heights_at(timestamp)
     heads = {chain_id: chain.local_safe for chain_id, chain in chains.items() if chain.local_safe is not None}
     behind = [chain_id for chain_id, head in heads.items() if head.number < heights[chain_id]]
@@ -81,23 +81,11 @@ def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, Ch
         return None
     slowest = min(behind, key=lambda chain_id: heads[chain_id].timestamp)
     text = f"it holds the others: its safe head {heads[slowest]} is {duration(lead)} behind theirs"
-    return Obstacle(Code.INTEROP_WAITS, _name(slowest), text)
+    return Obstacle(Code.INTEROP_WAITS, f"chain {slowest}", text)
 
 
-def _name(chain_id: int) -> str:
-    return f"chain {chain_id}"
-
-
-def verdicts(
-    config: InteropConfig,
-    state: StoreState,
-    transition: int,
-    final: Mapping[int, BlockId],
-    denied: Mapping[int, tuple[DeniedBlock, ...]],
-) -> Verdicts:
-    """Return the verdicts for the chains [LB3, LB4, IV3]; `transition` is the number of the last one, 0 without one.
-
-    `final` are the heads of the last round that L1 has finalized, `denied` all denied blocks, by chain."""
+def verdicts(config: InteropConfig, state: StoreState, decided: Decided) -> Verdicts:
+    """Return the verdicts for the chains [LB3, LB4, IV3]."""
     verified = state.verified
     heights = {} if verified is None else config.heights_at(verified.timestamp)
     chains = {}
@@ -106,7 +94,8 @@ def verdicts(
         # A chain that has joined is not verified before its logs are read up to the last round [VR10].
         head = tip if tip is not None and tip.number == heights.get(chain_id) else None
         go_back = _go_back(config, state, chain_id)
-        chains[chain_id] = ChainVerdict(head, final.get(chain_id), denied.get(chain_id, ()), transition, go_back)
+        final, denied = decided.final.get(chain_id), decided.denied.get(chain_id, ())
+        chains[chain_id] = ChainVerdict(head, final, denied, decided.transition, go_back)
     current, timestamp = (None, 0) if verified is None else (verified.l1, verified.timestamp)
     return Verdicts(chains, config.activation, current, timestamp)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.message_checks import LogPlace, Stored, check_heads
+from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash
 
@@ -128,6 +129,19 @@ class StoreState(msgspec.Struct, frozen=True):
     verified: VerifiedRound | None = None
     decided: BlockId | None = None
     pending: Transition | None = None
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """What the chains are told besides the state of the rounds.
+
+    `transition` is the number of the last one, 0 without one; it rises also over a removed file [VR6]. `denied` are all
+    denied blocks by chain [IV2]; `l1_final` is the number of the last L1 block that was finalized, 0 without one, and
+    `final` are the heads of the last round by it [LB4]."""
+
+    transition: int
+    denied: dict[int, tuple[DeniedBlock, ...]]
+    l1_final: int
+    final: dict[int, BlockId]
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -251,9 +265,12 @@ def _verify(
         return Wait(WaitReason.NO_LOGS, missing.chain_id, f"block {missing.number}")
     l1 = max((*anchors, *(block.l1 for block in blocks.values())), key=lambda block: block.number)
     if verdicts.invalid:
-        invalid = sorted(verdicts.invalid.items())
-        heads_of = [_invalid_head(chain_id, blocks[chain_id], str(verdict)) for chain_id, verdict in invalid]
-        return InvalidateHeads(timestamp, l1, tuple(heads_of))
+        invalid = []
+        for chain_id, verdict in sorted(verdicts.invalid.items()):
+            head = blocks[chain_id]
+            reason = str(verdict)
+            invalid.append(InvalidHead(chain_id, head.logs.block.id, head.state_root, head.storage_root, reason))
+        return InvalidateHeads(timestamp, l1, tuple(invalid))
     return Advance(timestamp, l1, {chain_id: blocks[chain_id] for chain_id in new})
 
 
@@ -269,10 +286,6 @@ def _follows(logs: BlockLogs, tip: BlockId) -> bool:
     """Return whether a head is the last block that has been stored, or the next one on it [VR11]."""
     block = logs.block
     return block.id == tip or (block.number == tip.number + 1 and block.parent_hash == tip.hash)
-
-
-def _invalid_head(chain_id: int, block: ChainBlock, reason: str) -> InvalidHead:
-    return InvalidHead(chain_id, block.logs.block.id, block.state_root, block.storage_root, reason)
 
 
 def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1View) -> Wait | None:

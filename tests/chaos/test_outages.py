@@ -14,7 +14,7 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import (
     Devnet,
     Program,
-    call_batch,
+    assert_same_outputs,
     is_alive,
     reports_problem,
     wait_for,
@@ -64,9 +64,8 @@ def test_l1_and_beacon_outages_of_all_nodes(net: Devnet, relays: Relays) -> None
         higher = net.safe_number() + 2
         for name in net.nodes:
             net.wait_for_safe(higher, name)
-    calls = [("optimism_outputAtBlock", hex(number)) for number in range(higher + 1)]
-    ours, theirs = (call_batch(net.node(name)["rpc"], *calls) for name in net.nodes)
-    assert [output["outputRoot"] for output in ours] == [output["outputRoot"] for output in theirs]
+    ours, theirs = (net.node(name)["rpc"] for name in net.nodes)
+    assert_same_outputs(ours, theirs, higher)
 
 
 def sockets_below(folder: Path) -> list[str]:

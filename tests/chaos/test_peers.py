@@ -18,6 +18,7 @@ from tests.support.processes.programs import (
     Devnet,
     Program,
     RpcError,
+    assert_same_outputs,
     call,
     call_batch,
     unready_reasons,
@@ -190,9 +191,7 @@ def test_a_sequencer_that_follows_takes_over(net: Devnet, module_leftovers: Left
         net.wait_for_safe(end)
         wait_for(lambda: node.head("safe_l2") >= end, f"its blocks are safe: {node.program.out[-3000:]}")
         wait_for(lambda: unready_reasons(node.url) == [], f"ready: {node.program.out[-3000:]}")
-        calls = [("optimism_outputAtBlock", hex(number)) for number in range(end + 1)]
-        ours, theirs = (call_batch(url, *calls) for url in (node.url, source))
-        assert [our["outputRoot"] for our in ours] == [their["outputRoot"] for their in theirs]
+        assert_same_outputs(node.url, source, end)
         assert "a bug ends" not in node.program.out and "died" not in node.program.out
         back = call(node.url, "admin_stopSequencer")
         net.wait(

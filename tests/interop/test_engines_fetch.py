@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.foreign.engines import ENGINES, ForeignEngine, connect_engines, foreign_engine
+from tests.support.foreign.engines import ENGINES, ForeignEngine, connect_engines, foreign_engine, prepared
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.extra_node import ExtraNode
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, call, wait_for
 
 L1_CONFS = 100_000
 """More confirmations than L1 has blocks: derivation waits, so that no block comes from L1."""
@@ -31,10 +31,7 @@ class Late(NamedTuple):
 def late_engine(watch: Leftovers, name: str) -> Iterator[Late]:
     """Both engines, and a network with some blocks."""
     find_program(name)
-    net_folder = watch.folder / "net"
-    with Program(watch, "rollup_node", "devnet", "--prepare", "--data-dir", str(net_folder)) as prepare:
-        prepare.wait_for_exit().lines()
-    genesis, jwt = net_folder / "l2-genesis.json", net_folder / "jwt.txt"
+    genesis, jwt = prepared(watch)
     with (
         foreign_engine(name, watch, genesis, jwt, peers=PEERS) as other,
         foreign_engine(name, watch, genesis, jwt, peers=PEERS) as engine,

@@ -5,19 +5,17 @@ transactions that cannot be executed, all nodes have the same blocks, in the pla
 ATT47 to ATT49]."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.support.engine.lying_batcher import LAST, lying_batcher, wait_for_replacements
-from tests.support.foreign.engines import ENGINES, foreign_engine
+from tests.support.foreign.engines import ENGINES, foreign_engine, prepared
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.lossy_network import lossy_network
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call
+from tests.support.processes.programs import CALLDATA, Devnet, call
 
 LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
 TEXTS = {
@@ -33,21 +31,12 @@ FORKS = {"jovian": 2, "karst": 4, "lagoon": 9}
 CROSSING = ("--l2-block-time=1", *(f"--fork={fork}={offset}" for fork, offset in FORKS.items()))
 
 
-@contextmanager
-def prepared(leftovers: Leftovers, *flags: str) -> Iterator[tuple[Path, Path]]:
-    """Yield the genesis file and the secret of a network that is not started yet."""
-    folder = leftovers.folder / "net"
-    with Program(leftovers, "rollup_node", "devnet", "--prepare", "--data-dir", str(folder), *flags) as prepare:
-        prepare.wait_for_exit().lines()
-    yield folder / "l2-genesis.json", folder / "jwt.txt"
-
-
 @pytest.mark.parametrize("others", [(), ("--dependency-set=902",)], ids=["one chain", "two chains"])
 @pytest.mark.parametrize("name", ENGINES)
 def test_lagoon_is_crossed(name: str, others: tuple[str, ...], leftovers: Leftovers) -> None:
     flags = (*CROSSING, *others)
+    genesis, jwt = prepared(leftovers, *flags)
     with (
-        prepared(leftovers, *flags) as (genesis, jwt),
         foreign_engine(name, leftovers, genesis, jwt) as engine,
         Devnet(leftovers, *CALLDATA, *flags, f"--verifier-engine={engine.http},{engine.auth}") as net,
     ):
@@ -71,7 +60,8 @@ def test_lagoon_is_crossed(name: str, others: tuple[str, ...], leftovers: Leftov
 def test_a_network(engines: dict[str, str], leftovers: Leftovers) -> None:
     for name in engines.values():
         find_program(name)
-    with prepared(leftovers) as (genesis, jwt), ExitStack() as stack:
+    genesis, jwt = prepared(leftovers)
+    with ExitStack() as stack:
         running = {
             node: stack.enter_context(foreign_engine(name, leftovers, genesis, jwt)) for node, name in engines.items()
         }

@@ -26,7 +26,7 @@ from rollup_node.tools.watch.l1_reader import GameData, game_data
 from tests.support.foreign.op_programs import ForeignProgram, find_program, op_node_options, words
 from tests.support.processes.extra_node import ExtraEngine
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, assert_same_outputs, call, wait_for
 from tests.support.servers.certificates import certificate
 from tests.support.servers.loopback import free_port, own_address
 
@@ -35,7 +35,6 @@ FORKS = FORK_NAMES[2:]
 FORK_SECONDS = 2
 HANDOVER = 5
 """The first block that op-node may build: several forks are behind, and several ahead."""
-OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "stateRoot")
 
 
 def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
@@ -61,17 +60,6 @@ def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
         "p2p.peerstore.path": "memory",
         "p2p.discovery.path": "memory",
     }
-
-
-def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
-    """Two nodes have the same output for every block up to the last one, whose reference comes back."""
-    calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
-    ours, theirs = (call_batch(url, *calls) for url in (first, second))
-    for number, outputs in enumerate(zip(ours, theirs, strict=True)):
-        one, other = ([output[field] for field in OUTPUT_FIELDS] for output in outputs)
-        assert one == other, number
-    our: dict[str, Any] = ours[-1]["blockRef"]
-    return our
 
 
 def our_node(watch: Leftovers) -> str:
@@ -156,7 +144,7 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(
             net.wait_for_safe(end)
             call(url, "admin_stopSequencer")
             net.wait(lambda: call(url, "optimism_syncStatus")["safe_l2"]["number"] >= end, "op-node's safe blocks")
-            compare_outputs(url, net.node("verifier")["rpc"], end)
+            assert_same_outputs(url, net.node("verifier")["rpc"], end)
             op_node.stop()
 
 
@@ -201,7 +189,7 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
             net.wait(lambda: safe_number() >= last, f"op-node's safe head is {last}")
             theirs = call(url, "optimism_syncStatus")["safe_l2"]
             net.wait_for_safe(theirs["number"])
-            compared = compare_outputs(url, net.node("verifier")["rpc"], theirs["number"])
+            compared = assert_same_outputs(url, net.node("verifier")["rpc"], theirs["number"])
             assert compared == theirs, "the safe heads at this number are equal"
             op_node.stop()
 
@@ -251,7 +239,7 @@ def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
 
                 last = max(net.safe_number(), forks["lagoon"]) + BLOCKS
                 net.wait(lambda: safe_number() >= last, f"kona's safe head is {last}")
-                compare_outputs(url, net.node("verifier")["rpc"], last)
+                assert_same_outputs(url, net.node("verifier")["rpc"], last)
         net.finish()
 
 

@@ -18,8 +18,8 @@ from tests.support.processes.programs import (
     Devnet,
     Program,
     RpcError,
+    assert_same_outputs,
     call,
-    call_batch,
     unready_reasons,
     wait_for,
 )
@@ -129,9 +129,7 @@ def test_a_verifier_follows_a_supernode_that_is_killed_and_comes_back(
         wait_for(lambda: unready_reasons(node.url) == [], "ready again")
         last = node.head("safe_l2")
         net.wait_for_safe(last)
-        calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
-        ours, theirs = (call_batch(url, *calls) for url in (node.url, net.node("verifier")["rpc"]))
-        assert [our["outputRoot"] for our in ours] == [their["outputRoot"] for their in theirs]
+        assert_same_outputs(node.url, net.node("verifier")["rpc"], last)
         assert "a bug ends" not in node.program.out
     finally:
         node.stop()

@@ -1,9 +1,10 @@
 """The interop database, used by a thread of its own so that a slow disk delays nothing else, and answers from it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
+from functools import partial
 from typing import TypeVar
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
@@ -20,21 +21,20 @@ IDLE_SECONDS = 3600.0
 
 
 class InteropDatabase:
-    """The file of `path`, open as long as the process runs. Raises CriticalError if it does not open [VDB2, VDB4]."""
+    """The file of `path`, open as long as the process runs; `state` and `decided` are what it had when it was opened.
+
+    Raises CriticalError if it does not open, or fails [VDB2, VDB4]."""
 
     def __init__(self, path: str, config: InteropConfig) -> None:
-        with _ends_the_process():
-            self.store = InteropStore(path, config, create=False)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interop database")
-
-    def read_first(self, use: Callable[[InteropStore], T]) -> T:
-        """Return what a function makes of the store, before anything runs. Raises CriticalError when the file fails."""
         try:
-            with _ends_the_process():
-                return use(self.store)
-        except CriticalError:
-            self.store.close()
-            raise
+            self.store = InteropStore(path, config, create=False)
+            with ExitStack() as failed:
+                failed.callback(self.store.close)
+                self.state, self.decided = self.store.state(), self.store.decided()
+                failed.pop_all()
+        except InteropStoreError as error:
+            raise CriticalError(str(error), error.code) from None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interop database")
 
     async def run(self, use: Callable[[InteropStore], T]) -> T:
         """Return what a function makes of the store. Raises TemporaryError when the file fails.
@@ -50,14 +50,6 @@ class InteropDatabase:
         closing = self._thread.submit(self.store.close)
         self._thread.shutdown(wait=False)
         await asyncio.wait((asyncio.wrap_future(closing),), timeout=seconds)
-
-
-@contextmanager
-def _ends_the_process() -> Iterator[None]:
-    try:
-        yield
-    except InteropStoreError as error:
-        raise CriticalError(str(error), error.code) from None
 
 
 class RoundServer:
@@ -80,17 +72,14 @@ class RoundServer:
         while self._pending:
             (client, number), request = next(iter(self._pending.items()))
             try:
-                response = await self._read(request)
+                response = await self._database.run(partial(self._answer, request))
             except TemporaryError as error:
                 response = RoundResponse(number, str(error), None, {}, {}, {})
             del self._pending[client, number]
             self._server.send(client, response)
         return IDLE_SECONDS
 
-    async def _read(self, request: RoundRequest) -> RoundResponse:
-        return await self._database.run(lambda store: self._answer(store, request))
-
-    def _answer(self, store: InteropStore, request: RoundRequest) -> RoundResponse:
+    def _answer(self, request: RoundRequest, store: InteropStore) -> RoundResponse:
         verified = store.round_at(request.timestamp)
         denied = {}
         for chain_id, number in self._config.heights_at(request.timestamp).items():

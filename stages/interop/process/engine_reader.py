@@ -66,14 +66,11 @@ class EngineReader:
         if len(headers) <= last - first:
             raise self._error(f"it does not have all of the blocks {first} to {last}")
         receipts = await self._receipts([header for header in headers if header.has_logs])
-        # In a thread: the hashes of large blocks take longer than the process may be silent.
-        return await asyncio.to_thread(self._contents, headers, receipts)
-
-    def _contents(
-        self, headers: Sequence[VerifiedHeader], receipts: dict[Hash, Sequence[msgspec.Raw]]
-    ) -> list[ChainBlock]:
         try:
-            return [block_content(header, receipts.get(header.ref.hash, ())) for header in headers]
+            # In a thread: the hashes of large blocks take longer than the process may be silent.
+            return await asyncio.to_thread(
+                lambda: [block_content(header, receipts.get(header.ref.hash, ())) for header in headers]
+            )
         except ContentError as error:
             raise self._error(error) from None
 
@@ -172,40 +169,31 @@ class LogBackfill:
 
 
 class _ChainBackfill:
-    """The `reads` of one chain, in the order of its blocks."""
+    """The `reads` of one chain, in the order of its blocks; `done` is how many are written."""
 
     def __init__(
         self, chain_id: int, reader: EngineReader, logs: LogRange, write: Callable[[AddLogs], Awaitable[object]]
     ) -> None:
-        self._chain_id, self._reader, self._write, self._last = chain_id, reader, write, logs.last
-        self._first = self._next = logs.first
-        self._keep, self._written = logs.keep, logs.first - 1
+        self._chain_id, self._reader, self._write = chain_id, reader, write
+        self._next, self._last, self._keep = logs.first, logs.last, logs.keep
         self._parent: Hash | None = None
+        self.done = 0
         self.reads: deque[asyncio.Task[list[ChainBlock]]] = deque()
 
-    @property
-    def done(self) -> int:
-        return self._written - self._first + 1
-
     async def step(self) -> None:
-        """Write what the first of the reads has."""
+        """Write what the first of the reads has, whose blocks follow each other and those written in this run."""
         while len(self.reads) < IN_FLIGHT and self._next <= self._last:
             last = min(self._next + MAX_BLOCKS - 1, self._last)
             self.reads.append(asyncio.create_task(self._reader.blocks(self._next, last)))
             self._next = last + 1
         if not self.reads:
             return
-        blocks = await self.reads.popleft()
-        self._check(blocks)
-        await self._write(AddLogs(self._chain_id, tuple(block.logs for block in blocks), self._keep))
-        self._keep = self._written = blocks[-1].logs.block.number
-        self._parent = blocks[-1].logs.block.hash
-
-    def _check(self, blocks: list[ChainBlock]) -> None:
-        """Check that blocks follow each other, and those that were written in this run."""
-        parent = self._parent
+        blocks = [block.logs for block in await self.reads.popleft()]
         for block in blocks:
-            ref = block.logs.block
-            if parent is not None and ref.parent_hash != parent:
-                raise TemporaryError(f"chain {self._chain_id}: block {ref} does not follow the one before it")
-            parent = ref.hash
+            if self._parent not in (None, block.block.parent_hash):
+                text = f"chain {self._chain_id}: block {block.block} does not follow the one before it"
+                raise TemporaryError(text)
+            self._parent = block.block.hash
+        await self._write(AddLogs(self._chain_id, tuple(blocks), self._keep))
+        self._keep = blocks[-1].block.number
+        self.done += len(blocks)

@@ -85,8 +85,7 @@ class InteropStage(Stage):
         self._meter, self._clock, self._depth = meter, clock, config.backfill_depth
         self._set = config.dependency_set
         self._database = InteropDatabase(config.store_path, self._set)
-        self._state = self._database.read_first(InteropStore.state)
-        self._decided = self._database.read_first(InteropStore.decided)
+        self._state, self._decided = self._database.state, self._database.decided
         self._rounds = PeriodicTask("rounds", self._step)
         self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
@@ -117,7 +116,7 @@ class InteropStage(Stage):
     async def close(self) -> None:
         """End the reads, then close the database."""
         await self._drop_backfill()
-        await asyncio.gather(*(chain.close() for chain in self._chains.values()))
+        await asyncio.gather(*(chain.reader.close() for chain in self._chains.values()))
         await self._database.close(CLOSE_SECONDS)
 
     @property
@@ -261,7 +260,7 @@ class InteropStage(Stage):
             log.warn(text, code=Code.INTEROP_REWIND.text, first=utc_time(transition.first))
         self._delivered = number
         self._publish()
-        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < number]
+        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].status.transition < number]
         if not left:
             self._forget()
             await self._write(Finished())
@@ -290,7 +289,11 @@ class InteropStage(Stage):
             if until is None:
                 self._meet(holding_chain(self._set, self._time, self._chain_states()))
                 return NOT_READY_SECONDS
-            final = {id_: block.number for id_, chain in self._chains.items() if (block := chain.finalized) is not None}
+            final = {
+                id_: block.number
+                for id_, chain in self._chains.items()
+                if (block := chain.status.finalized) is not None
+            }
             if (wait := outdated(self._set, self._state, final)) is not None:
                 return self._wait(wait)
             canonical = await self._canonical_tips()
@@ -360,8 +363,7 @@ class InteropStage(Stage):
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        decided = self._decided
-        message = verdicts(self._set, self._state, decided.transition, decided.final, decided.denied)
+        message = verdicts(self._set, self._state, self._decided)
         self._publisher.set(message, urgent=self._state.pending is not None)
 
     def _wait(self, wait: Wait) -> float:

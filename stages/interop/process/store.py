@@ -19,6 +19,7 @@ from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,
     Change,
+    Decided,
     Finished,
     InvalidateHeads,
     InvalidHead,
@@ -101,19 +102,6 @@ class _Progress(NamedTuple):
     pending: bytes | None = None
     transition: int = 0
     l1_final: int = 0
-
-
-class Decided(msgspec.Struct, frozen=True):
-    """What the chains are told besides the state of the rounds.
-
-    `transition` is the number of the last one, 0 without one; it rises also over a removed file [VR6]. `denied` are all
-    denied blocks by chain [IV2]; `l1_final` is the number of the last L1 block that was finalized, 0 without one, and
-    `final` are the heads of the last round by it [LB4]."""
-
-    transition: int
-    denied: dict[int, tuple[DeniedBlock, ...]]
-    l1_final: int
-    final: dict[int, BlockId]
 
 
 class InteropStore:

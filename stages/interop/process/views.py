@@ -44,6 +44,8 @@ class _Segment:
 class ChainView:
     """One chain; `on_change` is called when its heads change. `error` is why its last answer was none, or empty.
 
+    `status` is what its engine process has said last, without blocks before.
+
     A block and its L1 block are of one state of the chain: the safe head database is asked first, and its safe head has
     to be the engine's after the block was read. They may be of an earlier state, as L1 tells."""
 
@@ -51,35 +53,22 @@ class ChainView:
         self, engine: ChainEngine, genesis: BlockId, bus: Bus | GroupView, on_change: Callable[[], None]
     ) -> None:
         self._genesis, self._on_change = genesis, on_change
-        self.status: EngineStatus | None = None
+        self.status = EngineStatus(0, None, None, None, None, None, False, False)
         self.error = ""
         self.reader = EngineReader(engine)
         self._control = RequestClient(bus, "engine.control")
         self._segment: _Segment | None = None
         bus.subscribe("status.engine", self._on_status)
 
-    async def close(self) -> None:
-        await self.reader.close()
-
     @property
     def local_safe(self) -> L2BlockRef | None:
         """The last block that is derived, None while that is not known."""
-        return None if self.status is None else self.status.local_safe
-
-    @property
-    def finalized(self) -> L2BlockRef | None:
-        """The finalized block, None while that is not known."""
-        return None if self.status is None else self.status.finalized
+        return self.status.local_safe
 
     @property
     def start(self) -> L2BlockRef | None:
         """The local safe block with which the chain has started; what came after it was derived since."""
-        return None if self.status is None else self.status.start or self.status.local_safe
-
-    @property
-    def transition(self) -> int:
-        """The last transition that the chain has carried out in this life of its engine process."""
-        return 0 if self.status is None else self.status.transition
+        return self.status.start or self.status.local_safe
 
     def forget(self) -> None:
         """Read all blocks again."""
@@ -88,7 +77,7 @@ class ChainView:
     def _on_status(self, message: Any) -> None:
         if not isinstance(message, EngineStatus):
             return
-        if self.status is None or message.reset != self.status.reset or message.local_safe is None:
+        if message.reset != self.status.reset or message.local_safe is None:
             self.forget()
         self.status = message
         self._on_change()

@@ -14,6 +14,7 @@ from rollup_node.stages.interop.holding import (
     verdicts,
 )
 from rollup_node.stages.interop.rounds import (
+    Decided,
     InvalidateHeads,
     InvalidHead,
     Rewind,
@@ -109,12 +110,12 @@ DENIED = (DeniedBlock(40, b"\x28" * 32),)
 
 
 def told(state: StoreState, chain_id: int) -> ChainVerdict:
-    return verdicts(VERDICTS_CONFIG, state, 9, {}, {}).chains[chain_id]
+    return verdicts(VERDICTS_CONFIG, state, Decided(9, {}, 0, {})).chains[chain_id]
 
 
 def test_after_a_round_its_heads_are_verified() -> None:
     final = {1: block(90, 1090).id}
-    assert verdicts(VERDICTS_CONFIG, STATE, 9, final, {2: DENIED}) == Verdicts(
+    assert verdicts(VERDICTS_CONFIG, STATE, Decided(9, {2: DENIED}, 0, final)) == Verdicts(
         {1: ChainVerdict(TIPS[1], final[1], (), 9, None), 2: ChainVerdict(TIPS[2], None, DENIED, 9, None)},
         1010,
         L1,
@@ -124,7 +125,7 @@ def test_after_a_round_its_heads_are_verified() -> None:
 
 def test_without_a_round_nothing_is_verified() -> None:
     """[LB3]: whatever logs are read already."""
-    result = verdicts(VERDICTS_CONFIG, msgspec.structs.replace(STATE, verified=None), 0, {}, {})
+    result = verdicts(VERDICTS_CONFIG, msgspec.structs.replace(STATE, verified=None), Decided(0, {}, 0, {}))
     assert (result.current_l1, result.timestamp) == (None, 0)
     assert [verdict.verified for verdict in result.chains.values()] == [None, None]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import call, wait_for
+from tests.support.processes.programs import Program, call, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
 ENGINES = ("op-geth", "op-reth")
@@ -36,6 +36,14 @@ class EngineListeners(NamedTuple):
     def urls(self) -> tuple[str, str]:
         """Both as URLs."""
         return f"http://{self.address}:{self.http}", f"http://{self.address}:{self.auth}"
+
+
+def prepared(leftovers: Leftovers, *flags: str) -> tuple[Path, Path]:
+    """Return the genesis file and the secret of a network that is not started yet."""
+    folder = leftovers.folder / "net"
+    with Program(leftovers, "rollup_node", "devnet", "--prepare", "--data-dir", str(folder), *flags) as prepare:
+        prepare.wait_for_exit().lines()
+    return folder / "l2-genesis.json", folder / "jwt.txt"
 
 
 def connect_engines(one: ForeignEngine, other: ForeignEngine) -> None:

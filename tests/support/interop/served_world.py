@@ -184,12 +184,6 @@ class ServedChain:
         if self.verdicts:
             self._take(self.verdicts[-1])
 
-    def rebuild(self) -> None:
-        """Derive all again, as over an engine that was emptied, by what is denied now."""
-        denied = self.verdicts[-1].chains[self.chain_id].denied
-        self.world.denied[self.chain_id] = frozenset((self.chain_id, block.number, block.hash) for block in denied)
-        self.restart()
-
     def on_verdicts(self, message: Any) -> None:
         if isinstance(message, Verdicts):
             self.verdicts.append(message)

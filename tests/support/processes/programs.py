@@ -23,6 +23,7 @@ T = TypeVar("T")
 WAIT_SECONDS = 50.0
 UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
 """What a call raises while its server does not respond."""
+OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "stateRoot")
 
 
 class RpcError(Exception):
@@ -51,6 +52,18 @@ def call_batch(url: str, *calls: tuple[Any, ...]) -> list[Any]:
     ]
     results = {response["id"]: response["result"] for response in _post(url, batch, 30.0)}
     return [results[number] for number in range(len(calls))]
+
+
+def assert_same_outputs(one: str, other: str, last: int) -> dict[str, Any]:
+    """Assert that two nodes have the same output for every block up to the last one, whose reference comes back."""
+    calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
+    outputs, others = (
+        [{field: output[field] for field in OUTPUT_FIELDS} for output in call_batch(url, *calls)]
+        for url in (one, other)
+    )
+    assert outputs == others
+    result: dict[str, Any] = outputs[-1]["blockRef"]
+    return result
 
 
 def _post(url: str, body: Any, seconds: float) -> Any:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.stages.interop.config import ChainEngine
@@ -13,7 +12,12 @@ from rollup_node.stages.interop.process.views import AHEAD, ChainView, L1Reader
 from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, WaitReason
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import L1_HISTORY_UNAVAILABLE, L1_NOT_FOUND, SafeHeadResponse
+from rollup_node.stages.messages.control import (
+    L1_HISTORY_UNAVAILABLE,
+    L1_NOT_FOUND,
+    L1AtSafeHeadRequest,
+    SafeHeadResponse,
+)
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -30,26 +34,25 @@ def hash_of(number: int, branch: int = 0) -> Hash:
 
 
 class FakeBus:
-    """The engine process: `safe_head` is that of the database's entry, or its error."""
+    """The process at the other end of a channel: `answer` makes the response to a request, None for none.
 
-    def __init__(self) -> None:
-        self.safe_head: BlockId | str | None = BlockId(100, hash_of(100))
-        self.asked: list[int] = []
+    `asked` are the requests, `publish` takes the process's status."""
 
-    def connect(self, channel: str, handler: Callable[[Any], None], *more: Any) -> "FakeBus":
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.answer = answer
+        self.asked: list[Any] = []
+
+    def connect(self, channel: str, handler: Callable[[Any], None]) -> "FakeBus":
         self._respond = handler
         return self
 
     def subscribe(self, channel: str, handler: Callable[[Any], None]) -> None:
-        self.status = handler
+        self.publish = handler
 
     def send(self, request: Any) -> None:
-        self.asked.append(request.number)
-        if self.safe_head is None:
-            return
-        error = self.safe_head if isinstance(self.safe_head, str) else None
-        head = self.safe_head if isinstance(self.safe_head, BlockId) else NO_L1_BLOCK
-        asyncio.get_running_loop().call_soon(self._respond, SafeHeadResponse(request.id, error, L1, head))
+        self.asked.append(request)
+        if (response := self.answer(request)) is not None:
+            asyncio.get_running_loop().call_soon(lambda: self._respond(response))
 
 
 class FakeReader:
@@ -70,10 +73,11 @@ class FakeReader:
 
 
 class View:
-    """A chain with a local safe block 100."""
+    """A chain with a local safe block 100. `safe_head` is that of the database's entry, or its error."""
 
     def __init__(self) -> None:
-        self.bus, self.reader = FakeBus(), FakeReader()
+        self.safe_head: BlockId | str | None = BlockId(100, hash_of(100))
+        self.bus, self.reader = FakeBus(self._answer), FakeReader()
         engine = ChainEngine("http://127.0.0.1:1", b"\x42" * 32, 1.0)
         self.chain = ChainView(engine, CHAIN.genesis.l2, self.bus, lambda: None)  # type: ignore[arg-type]
         self.chain.reader = self.reader  # type: ignore[assignment]
@@ -82,7 +86,12 @@ class View:
     def publish(self, number: int | None, reset: int = 1) -> None:
         """Publish the local safe head."""
         ref = None if number is None else L2BlockRef(hash_of(number), number, ZERO_HASH, 0, L1, 0)
-        self.bus.status(EngineStatus(reset, ref, ref, ref, ref, ref, False, False))
+        self.bus.publish(EngineStatus(reset, ref, ref, ref, ref, ref, False, False))
+
+    def _answer(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse | None:
+        if isinstance(self.safe_head, str):
+            return SafeHeadResponse(request.id, self.safe_head, L1, NO_L1_BLOCK)
+        return None if self.safe_head is None else SafeHeadResponse(request.id, None, L1, self.safe_head)
 
 
 @pytest.fixture
@@ -117,16 +126,16 @@ async def test_the_genesis_block_has_no_l1_block(view: View) -> None:
     ],
 )
 async def test_what_the_database_does_not_know(view: View, error: str, reason: WaitReason, shown: str) -> None:
-    view.bus.safe_head = error
+    view.safe_head = error
     assert await view.chain.observe(50) is reason and view.chain.error == shown
 
 
 @pytest.mark.parametrize("last", [60, 100])
 async def test_blocks_of_another_state_than_their_l1_block_are_not_used(view: View, last: int) -> None:
     """The chain goes to another branch after the database has answered, and is read again."""
-    view.bus.safe_head, view.reader.changed = BlockId(last, hash_of(last)), 40
+    view.safe_head, view.reader.changed = BlockId(last, hash_of(last)), 40
     assert await view.chain.observe(50) is WaitReason.NOT_READY
-    view.bus.safe_head = BlockId(last, hash_of(last, 1))
+    view.safe_head = BlockId(last, hash_of(last, 1))
     result = await view.chain.observe(50)
     assert isinstance(result, ChainBlock) and result.logs == numbered_content(50, 1).logs
 
@@ -135,21 +144,11 @@ async def test_errors_are_kept_for_the_operator(view: View, monkeypatch: pytest.
     view.reader.error = "execution engine: away"
     assert await view.chain.observe(50) is WaitReason.NOT_READY
     assert view.chain.error == "execution engine: away"
-    view.reader.error, view.bus.safe_head = "", None
+    view.reader.error, view.safe_head = "", None
     monkeypatch.setattr(views, "PATIENCE_SECONDS", 0.02)
     view.chain.forget()
     assert await view.chain.observe(50) is WaitReason.NOT_READY
     assert view.chain.error == "its engine process does not answer"
-
-
-def test_the_last_transition_is_that_of_this_life(view: View) -> None:
-    status = view.chain.status
-    assert view.chain.transition == 0 and status is not None
-    view.bus.status(msgspec.structs.replace(status, transition=5))
-    assert view.chain.transition == 5
-
-
-Answer = Callable[[int], tuple[tuple[L1BlockRef, ...], Problem | None]]
 
 
 def ref(number: int, branch: int = 0) -> L1BlockRef:
@@ -161,101 +160,91 @@ def _hash(number: int, branch: int) -> bytes:
     return bytes([branch if number > 10 else 0]) * 28 + number.to_bytes(4, "big")
 
 
-class FakeL1Bus:
-    """The bus with an l1 process that answers by `answer`; `asked` are the numbers of requests."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-        self.answer: Answer = lambda number: ((ref(number),), None)
-
-    def connect(self, channel: str, handler: Callable[[Any], None]) -> "FakeL1Bus":
-        assert channel == "l1.origins"
-        self._respond = handler
-        return self
-
-    def subscribe(self, channel: str, handler: Callable[[Any], None]) -> None:
-        assert channel == "status.l1"
-        self.heads = handler
-
-    def send(self, request: L1RefsRequest) -> None:
-        self.asked.append(request.last)
-        refs, error = self.answer(request.last)
-        asyncio.get_running_loop().call_soon(self._respond, L1RefsResponse(request.last, refs, error))
+def refs_of(branch: int = 0, last: int = 100) -> Callable[[L1RefsRequest], L1RefsResponse]:
+    """Return the answers of an l1 process on a branch, which has blocks up to one."""
+    return lambda request: L1RefsResponse(
+        request.last, (ref(request.last, branch),) if request.last <= last else (), None
+    )
 
 
 @pytest.fixture
-def bus() -> FakeL1Bus:
-    return FakeL1Bus()
+def bus() -> FakeBus:
+    return FakeBus(refs_of())
 
 
-def reader_of(bus: FakeL1Bus, finalized: int = 0) -> L1Reader:
+def numbers(bus: FakeBus) -> list[int]:
+    """Return the numbers that were asked for."""
+    return [request.last for request in bus.asked]
+
+
+def reader_of(bus: FakeBus, finalized: int = 0) -> L1Reader:
     """Return a reader that knows block 20 as the head."""
     result = L1Reader(bus, finalized, lambda: None)  # type: ignore[arg-type]
-    bus.heads(L1Heads(ref(20), None, None))
+    bus.publish(L1Heads(ref(20), None, None))
     return result
 
 
-async def test_a_block_is_asked_for_once(bus: FakeL1Bus) -> None:
+async def test_a_block_is_asked_for_once(bus: FakeBus) -> None:
     reader = reader_of(bus)
     assert reader.known([15, 20]).hashes == {15: None, 20: ref(20).hash}
     assert (await reader.view([15, 18])).hashes == {15: ref(15).hash, 18: ref(18).hash}
-    bus.heads(L1Heads(ref(21), None, None))
+    bus.publish(L1Heads(ref(21), None, None))
     assert (await reader.view([15, 18, 20, 21])).hashes[21] == ref(21).hash
-    assert bus.asked == [15, 18], "heads are known without asking"
+    assert numbers(bus) == [15, 18], "heads are known without asking"
     assert reader.known([15, 21]).hashes == {15: ref(15).hash, 21: ref(21).hash}
 
 
 @pytest.mark.parametrize("head", [ref(21, 1), ref(22), ref(19), None])
-async def test_after_another_change_all_are_asked_for_again(bus: FakeL1Bus, head: L1BlockRef | None) -> None:
+async def test_after_another_change_all_are_asked_for_again(bus: FakeBus, head: L1BlockRef | None) -> None:
     reader = reader_of(bus)
     await reader.view([15])
-    bus.answer = lambda number: ((ref(number, 1),), None)
-    bus.heads(L1Heads(head, None, None))
+    bus.answer = refs_of(branch=1)
+    bus.publish(L1Heads(head, None, None))
     assert (await reader.view([15])).hashes == {15: ref(15, 1).hash}
 
 
-async def test_a_fresh_view_asks_for_all(bus: FakeL1Bus) -> None:
+async def test_a_fresh_view_asks_for_all(bus: FakeBus) -> None:
     reader = reader_of(bus)
     await reader.view([15, 20])
-    bus.answer = lambda number: ((ref(number, 1),), None)
+    bus.answer = refs_of(branch=1)
     assert (await reader.view([15, 20], fresh=True)).hashes == {15: ref(15, 1).hash, 20: ref(20, 1).hash}
 
 
-async def test_what_l1_changes_meanwhile_is_not_kept(bus: FakeL1Bus) -> None:
+async def test_what_l1_changes_meanwhile_is_not_kept(bus: FakeBus) -> None:
     reader = reader_of(bus)
 
-    def answer(number: int) -> tuple[tuple[L1BlockRef, ...], None]:
-        bus.heads(L1Heads(ref(21, 1), None, None))
-        return (ref(number),), None
+    def answer(request: L1RefsRequest) -> L1RefsResponse:
+        bus.publish(L1Heads(ref(21, 1), None, None))
+        return refs_of()(request)
 
     bus.answer = answer
     await reader.view([15])
-    bus.answer = lambda number: ((ref(number, 1),), None)
+    bus.answer = refs_of(branch=1)
     assert (await reader.view([15])).hashes == {15: ref(15, 1).hash}
 
 
-async def test_blocks_above_the_head_and_missing_ones_are_not_kept(bus: FakeL1Bus) -> None:
+async def test_blocks_above_the_head_and_missing_ones_are_not_kept(bus: FakeBus) -> None:
     """Also all of them where the head is not polled."""
     reader = reader_of(bus)
-    bus.answer = lambda number: ((ref(number),) if number < 30 else (), None)
+    bus.answer = refs_of(last=29)
     for _ in range(2):
         assert (await reader.view([25, 30])).hashes == {25: ref(25).hash, 30: None}
-    assert bus.asked == [25, 30] * 2
-    bus.heads(L1Heads(None, None, None))
+    assert numbers(bus) == [25, 30] * 2
+    bus.publish(L1Heads(None, None, None))
     for _ in range(2):
         await reader.view([15])
-    assert bus.asked[4:] == [15, 15]
+    assert numbers(bus)[4:] == [15, 15]
 
 
-async def test_finality_never_goes_back(bus: FakeL1Bus) -> None:
+async def test_finality_never_goes_back(bus: FakeBus) -> None:
     """[VR13]: nor below what was stored."""
     reader = reader_of(bus, finalized=12)
     for number, wanted in ((11, 12), (14, 14), (13, 14)):
-        bus.heads(L1Heads(ref(20), None, ref(number)))
+        bus.publish(L1Heads(ref(20), None, ref(number)))
         assert (await reader.view([])).finalized == wanted
 
 
-async def test_what_is_known_is_bounded(bus: FakeL1Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_known_is_bounded(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "MAX_KNOWN", 5)
     reader = reader_of(bus)
     for number in range(5, 20):
@@ -263,20 +252,21 @@ async def test_what_is_known_is_bounded(bus: FakeL1Bus, monkeypatch: pytest.Monk
     assert len(reader._known) <= 5
 
 
-async def test_an_error_of_l1_is_temporary(bus: FakeL1Bus) -> None:
+async def test_an_error_of_l1_is_temporary(bus: FakeBus) -> None:
     reader = reader_of(bus)
-    bus.answer = lambda number: ((), Problem(Code.L1_UNREACHABLE, "", "no answer"))
+    problem = Problem(Code.L1_UNREACHABLE, "", "no answer")
+    bus.answer = lambda request: L1RefsResponse(request.last, (), problem)
     with pytest.raises(TemporaryError, match="L1 block 15 is unavailable: no answer") as raised:
         await reader.view([15])
     assert raised.value.code is Code.L1_UNREACHABLE
 
 
-def test_an_l1_process_that_is_silent_is_temporary(bus: FakeL1Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_l1_process_that_is_silent_is_temporary(bus: FakeBus) -> None:
     """The request is repeated until then."""
 
     async def main() -> None:
         reader = reader_of(bus)
-        monkeypatch.setattr(bus, "_respond", lambda message: None)
+        bus.answer = lambda request: None
         with pytest.raises(TemporaryError, match="the l1 process does not answer") as raised:
             await reader.view([15])
         assert raised.value.code is Code.PROCESS_SILENT
