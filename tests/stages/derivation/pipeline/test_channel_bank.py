@@ -14,7 +14,7 @@ def test_open_channels_have_their_frames_in_order_of_number() -> None:
     """[CB1] Before the first frame there is none."""
     events = PipelineEvents()
     bank = ChannelBank(events)
-    assert bank.read(ORIGIN, ANY) is None and bank.open_channels == ()
+    assert bank.read(ORIGIN, ANY) is None and list(bank.open_channels) == []
     for frame in frames("B2 A0 B0 A0"):
         bank.ingest_frame(frame, ORIGIN, ANY)
     assert events.frames_added == 3, "a duplicate is ignored [MET11]"
