@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import zmq
 
-from rollup_node.ipc.bus.channels import Channel, Pattern, socket_names
+from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.ipc.bus.status import Client, Publisher, Server, Subscriber
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.ipc.bus.timers import aligned_deadline
@@ -23,7 +23,7 @@ from rollup_node.ipc.bus.worker import TaskSource, Worker
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
-from rollup_node.ipc.wire.sockets import ChannelSocket, check_paths, socket_path
+from rollup_node.ipc.wire.sockets import ChannelSocket, socket_path
 
 __all__ = [
     "Bus",
@@ -83,7 +83,6 @@ class Bus:
         self._channels = {channel.name: channel for channel in channels}
         self._slots, self._directory = slots, directory
         self._groups = {slot: group for (_, group), members in slots.items() for slot in members}
-        check_paths(directory, socket_names(self._channels.values(), self._groups.values()))
         self.transport = Transport(process_id, liveness, arenas)
         self.counters = self.transport.counters
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

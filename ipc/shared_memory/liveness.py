@@ -87,28 +87,3 @@ class LivenessTable:
         if not 0 <= slot < self.slots:
             raise IndexError(f"the liveness table has slots 0 to {self.slots - 1}, not {slot}")
         return slot * _SLOT_WORDS + cell
-
-
-class SharedWord:
-    """An unsigned number of 64 bits. Created before the first fork; `fd` is the descriptor that children keep."""
-
-    def __init__(self, name: str, value: int) -> None:
-        self._memory = SharedMemory(name, 8)
-        self.set(value)
-
-    @property
-    def fd(self) -> int:
-        return self._memory.fd
-
-    def get(self) -> int:
-        """Return the number set last, by whichever process."""
-        value: int = self._memory.words[0]
-        return value
-
-    def set(self, value: int) -> None:
-        """Set the number for all processes."""
-        self._memory.words[0] = value
-
-    def close(self) -> None:
-        """Unmap the memory in this process."""
-        self._memory.close()

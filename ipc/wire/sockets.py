@@ -1,6 +1,6 @@
 """ZeroMQ sockets with their rules: no blocking call, linger 0, bounded queues and sizes, received in batches."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import zmq
@@ -23,11 +23,6 @@ def socket_path(directory: Path, channel: str) -> Path:
             f"use a runtime directory whose path is {length - MAX_PATH_BYTES} bytes shorter"
         )
     return path
-
-
-def check_paths(directory: Path, channels: Iterable[str]) -> None:
-    """Raise ValueError when a channel's socket would not fit under `directory`."""
-    socket_path(directory, max(channels, key=len))
 
 
 class ChannelSocket:

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from rollup_node.node.options.environment import OuterOptions
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.file import ScopeOf
 from rollup_node.node.options.table import OPTIONS
@@ -20,29 +20,20 @@ MAX_UNKNOWN = 40
 """Files for which a similar option is looked for."""
 
 
-class CredentialFiles(NamedTuple):
-    """Texts by option, as a variable would have them; a line for what is nearly an option, or wrong."""
-
-    folder: str = ""
-    values: Mapping[str, str] = MappingProxyType({})
-    warnings: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
-
-
-def read_credentials(environ: Mapping[str, str], scope_of: ScopeOf = lambda name: ("", OPTIONS)) -> CredentialFiles:
+def read_credentials(environ: Mapping[str, str], scope_of: ScopeOf = lambda name: ("", OPTIONS)) -> OuterOptions:
     """Return the options that the folder has: the content of each file named as one, or its path where that is wanted.
 
     Files of other names are for other programs, and a warning if an option of that topic has nearly that name."""
     folder = environ.get(FOLDER)
     if not folder:
-        return CredentialFiles()
+        return OuterOptions()
     values: dict[str, str] = {}
     unknown: list[tuple[str, str]] = []
     warnings, errors = [], []
     try:
         present = sorted(os.listdir(folder))
     except OSError as error:
-        return CredentialFiles(errors=(f"variable {FOLDER} names {shown(folder)}: {error.strerror}",))
+        return OuterOptions(errors=(f"variable {FOLDER} names {shown(folder)}: {error.strerror}",))
     for file in present:
         prefix, options = scope_of(file)
         name = file.removeprefix(prefix)
@@ -59,7 +50,8 @@ def read_credentials(environ: Mapping[str, str], scope_of: ScopeOf = lambda name
         prefix, options = scope_of(file)
         if hint := did_you_mean(name, options, prefix):
             warnings.append(f"credential {file[:100]} is no option and is ignored{hint}")
-    return CredentialFiles(folder, values, tuple(warnings), tuple(errors))
+    sources = {name: f"credential {name} in {folder}" for name in values}
+    return OuterOptions(values, sources, tuple(warnings), tuple(errors), tuple(values.items()))
 
 
 def _value(path: Path, value_type: ValueType[Any]) -> str:

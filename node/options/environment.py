@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
@@ -30,20 +31,25 @@ _LINK_NAME = re.compile(
 _LINK_URL = re.compile(r"(?:tcp|udp|sctp)://\S+:\d+", re.ASCII)
 
 
-class EnvironmentOptions(NamedTuple):
-    """`values` by the option's own variable.
+class OuterOptions(NamedTuple):
+    """Options that are neither flags nor in the options file: the text of each by name, and its source for errors.
 
-    `set_by` is the variable that was set, which may be an old name; `warnings` are lines to log, `errors` describe
-    values that are wrong. `texts` are all values that are set, those of variables that lose included."""
+    `warnings` are lines to log, `errors` describe values that are wrong. `texts` are all that are set, those of
+    variables that lose included."""
 
-    values: dict[str, str]
-    set_by: dict[str, str]
-    warnings: tuple[str, ...]
-    errors: tuple[str, ...]
-    texts: tuple[tuple[str, str], ...]
+    values: Mapping[str, str] = MappingProxyType({})
+    sources: Mapping[str, str] = MappingProxyType({})
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
 
 
-def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
+def variable_source(variable: str, name: str) -> str:
+    """Return the source of an option that a variable sets."""
+    return f"variable {variable} (--{name})"
+
+
+def read_environment(environ: Mapping[str, str]) -> OuterOptions:
     """Return the variables of options; an empty one counts as not set."""
     links = sorted(name for name, text in environ.items() if _is_service_link(name, text))
     environ = {name: text for name, text in environ.items() if name not in links}
@@ -51,7 +57,7 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
     set_by: dict[str, str] = {}
     errors: list[str] = []
     texts: list[tuple[str, str]] = []
-    known = {option.variable: (option.variable, *(old for _, old in option.old_names)) for option in OPTIONS.values()}
+    known = {name: (option.variable, *(old for _, old in option.old_names)) for name, option in OPTIONS.items()}
     for own, variables in known.items():
         for variable in (*variables, *map(op_node_variable, variables)):
             if not environ.get(variable):
@@ -72,7 +78,8 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
             "variables of a Kubernetes service are no options and are ignored (enableServiceLinks: false removes them)"
         )
         warnings.append(f"{text}: {_listed(links)}")
-    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors), tuple(texts))
+    sources = {name: variable_source(variable, name) for name, variable in set_by.items()}
+    return OuterOptions(values, sources, tuple(warnings), tuple(errors), tuple(texts))
 
 
 def _is_service_link(name: str, text: str) -> bool:
@@ -108,7 +115,7 @@ def _listed(names: list[str]) -> str:
 
 def _split_shared_variable(values: dict[str, str], set_by: dict[str, str]) -> None:
     """Give a boolean in the variable of two options to the second [OPT9]."""
-    first, second = (OPTIONS[name].variable for name in SHARED_VARIABLE)
+    first, second = SHARED_VARIABLE
     try:
         read_boolean(values.get(first, ""))
     except ValueError:

@@ -6,8 +6,8 @@ from typing import NamedTuple, NoReturn, TextIO
 
 import configargparse
 
-from rollup_node.node.options.credentials import CredentialFiles, read_credentials
-from rollup_node.node.options.environment import EnvironmentOptions, read_environment
+from rollup_node.node.options.credentials import read_credentials
+from rollup_node.node.options.environment import OuterOptions, read_environment
 from rollup_node.node.options.errors import (
     OptionError,
     WrongOptions,
@@ -84,15 +84,16 @@ def read_given(
     parser: configargparse.ArgumentParser,
     options: Mapping[str, AnyOption],
     flags: NormalizedFlags,
-    environment: EnvironmentOptions,
-    credentials: CredentialFiles,
+    environment: OuterOptions,
+    credentials: OuterOptions,
     scope_of: ScopeOf = OptionsFile.scope_of,
 ) -> GivenOptions:
     """Return what flags, environment, credentials and options file give for the options of a parser, by name.
 
     Of options that the parser does not know, but `scope_of` does, it has what the file gives."""
     errors = [*flags.errors, *environment.errors, *credentials.errors]
-    variables = {options[name].variable: text for name, text in credentials.values.items()} | environment.values
+    outer, outer_sources = {**credentials.values, **environment.values}, {**credentials.sources, **environment.sources}
+    variables = {options[name].variable: text for name, text in outer.items()}
     has_file = True
     OptionsFile.errors.clear()
     OptionsFile.settings.clear()
@@ -111,9 +112,7 @@ def read_given(
     for origin, settings in parser.get_source_to_settings_dict().items():
         for key, (action, value) in settings.items():
             if origin == "environment_variables":
-                variable, name = environment.set_by.get(key), action.dest
-                credential = f"credential {name} in {credentials.folder}"
-                fields[name] = GivenTexts((), f"variable {variable} (--{name})" if variable else credential, True)
+                fields[action.dest] = GivenTexts((), outer_sources[action.dest], True)
             elif origin.startswith("config_file|"):
                 source = f"{key} in file {origin.partition('|')[2]}"
                 if action is not None:
@@ -129,13 +128,8 @@ def read_given(
             fields[name] = _given_texts(texts, *(by_variable[1:] if by_variable else (source, split)))
     errors += OptionsFile.errors
     warnings = (*environment.warnings, *credentials.warnings)
-    names = {option.variable: option.name for option in options.values()}
-    named = [
-        *((word[2:].partition("=")[0], word.partition("=")[2]) for word in flags.words),
-        *((names[variable], text) for variable, text in environment.texts),
-        *credentials.values.items(),
-        *OptionsFile.settings,
-    ]
+    flag_texts = ((word[2:].partition("=")[0], word.partition("=")[2]) for word in flags.words)
+    named = [*flag_texts, *environment.texts, *credentials.texts, *OptionsFile.settings]
     texts = tuple(_option_and_texts(name, texts, scope_of) for name, texts in named)
     return GivenOptions(fields, warnings, tuple(errors), texts, has_file)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rollup_node.node.options import value_types
 from rollup_node.node.options.credentials import read_credentials
-from rollup_node.node.options.environment import EnvironmentOptions
+from rollup_node.node.options.environment import OuterOptions, variable_source
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
 from rollup_node.node.options.file import MAX_BYTES, OptionsFile, read_settings
 from rollup_node.node.options.given_files import open_given_file
@@ -199,11 +199,11 @@ def _with_hint(error: str) -> str:
     return f"flag --{match[1]} is an option of a chain: give --vn.{ALL}.{match[1]} or --vn.CHAIN.{match[1]}"
 
 
-def _environment(environ: Mapping[str, str]) -> EnvironmentOptions:
+def _environment(environ: Mapping[str, str]) -> OuterOptions:
     """Return the variables that are set, as op-supernode names them; an empty one counts as not set."""
     top, chain = _by_variable(_TOP), _by_variable(FLAGS)
     values: dict[str, str] = {}
-    set_by: dict[str, str] = {}
+    sources: dict[str, str] = {}
     warnings: list[str] = []
     errors: list[str] = []
     texts: list[tuple[str, str]] = []
@@ -218,15 +218,15 @@ def _environment(environ: Mapping[str, str]) -> EnvironmentOptions:
             known = [PREFIX + known for known in top] if not scoped else [f"{PREFIX}VN_{scoped[1]}_{x}" for x in chain]
             warnings.append(f"unknown variable {variable} is ignored{did_you_mean(variable, known)}")
             continue
-        own = _scoped(option, f"vn.{scoped[1].lower()}.").variable if scoped else option.variable
-        texts.append((own, text))
+        name = f"vn.{scoped[1].lower()}.{option.name}" if scoped else option.name
+        texts.append((name, text))
         try:
             reject_end_of_options(text, f"variable {variable}")
         except OptionError as error:
             errors.append(str(error))
             continue
-        values[own], set_by[own] = text, variable
-    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors), tuple(texts))
+        values[name], sources[name] = text, variable_source(variable, name)
+    return OuterOptions(values, sources, tuple(warnings), tuple(errors), tuple(texts))
 
 
 def _by_variable(options: Mapping[str, AnyOption]) -> dict[str, AnyOption]:

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -19,7 +20,8 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.shared_memory.memfd import SharedMemory
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
@@ -66,7 +68,7 @@ class SharedResources:
     channels: tuple[Channel, ...]
     directory: RuntimeDirectory
     log: LogSettings
-    log_level: SharedWord
+    log_level: SharedMemory
     profiling: ProfilingSettings
     metrics_period: float
     tracing: str = ""
@@ -84,7 +86,7 @@ class ProcessIdentity:
 
 
 def take_over_output(
-    name: str, settings: LogSettings, shared_level: SharedWord | None = None, chain: str = ""
+    name: str, settings: LogSettings, shared_level: SharedMemory | None = None, chain: str = ""
 ) -> LineWriter:
     """Configure this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too.
 
@@ -92,7 +94,9 @@ def take_over_output(
     settings. `chain` is a field of every line, if there is one."""
     to_line = formatter(settings)
     writer = LineWriter(1, lambda lines: to_line(dropped_lines(name, lines)))
-    level, share = (settings.level, None) if shared_level is None else (level_in(shared_level), shared_level.set)
+    level, share = settings.level, None
+    if shared_level is not None:
+        level, share = level_in(shared_level), partial(shared_level.words.__setitem__, 0)
 
     def write(record: Record) -> None:
         if chain:
@@ -107,12 +111,12 @@ def take_over_output(
     return writer
 
 
-def level_in(shared_level: SharedWord) -> Level:
+def level_in(shared_level: SharedMemory) -> Level:
     """Return the level that all processes share."""
-    return Level(min(shared_level.get(), max(Level)))
+    return Level(min(shared_level.words[0], max(Level)))
 
 
-def adopt_level(shared_level: SharedWord) -> None:
+def adopt_level(shared_level: SharedMemory) -> None:
     """Take over a level that another process of the node has set."""
     level = level_in(shared_level)
     if level is not log.configuration().level:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.shared_memory.memfd import SharedMemory
 from rollup_node.node.supervisor.child_processes import ChildProcesses
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.precheck import Precheck
@@ -36,7 +37,7 @@ class Reloads:
         processes: Sequence[SupervisedProcess],
         settings: NodeSettings,
         liveness: LivenessTable,
-        level: SharedWord,
+        level: SharedMemory,
         result: Path,
         manager: ServiceManager,
     ) -> None:
@@ -118,7 +119,7 @@ class Reloads:
             return
         self._new = None
         if new.level is not None:
-            self._level.set(new.level)
+            self._level.words[0] = new.level
         for process in self._processes:
             key = process.spec.role, process.spec.group
             if key in new.configs:

@@ -17,7 +17,8 @@ from setproctitle import setproctitle
 from rollup_node.ipc.bus.channels import socket_names
 from rollup_node.ipc.bus.timers import aligned_deadline, until_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.shared_memory.memfd import SharedMemory
 from rollup_node.ipc.wire.codec import codec_of
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
@@ -128,12 +129,13 @@ class Supervisor:
             channels=settings.channels,
             directory=directory,
             log=settings.log,
-            log_level=SharedWord("log_level", settings.log.level),
+            log_level=SharedMemory("log_level", 8),
             profiling=settings.profiling,
             metrics_period=settings.metrics_period,
             tracing=settings.tracing,
             chain=",".join(settings.chains),
         )
+        self._shared.log_level.words[0] = settings.log.level
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
         self._format = formatter(settings.log)

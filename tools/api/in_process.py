@@ -16,7 +16,7 @@ from rollup_node.ipc.bus.channels import Channel, socket_names
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.ipc.wire.sockets import check_paths
+from rollup_node.ipc.wire.sockets import socket_path
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, Stage, cancel_all
@@ -38,7 +38,7 @@ def in_process_buses(
     slots: dict[tuple[str, str], list[int]] = {}
     for slot, (role, group, _) in enumerate(names):
         slots.setdefault((role, group), []).append(slot)
-    check_paths(directory, socket_names(table, [group for _, group in slots]))
+    socket_path(directory, max(socket_names(table, [group for _, group in slots]), key=len))
     liveness = LivenessTable(len(names))
     arenas = {slot: Arena(len(names)) for slot in range(len(names))}
     buses = {}

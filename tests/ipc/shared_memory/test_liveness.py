@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import multiprocess
 import pytest
 
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
 
 
 @pytest.fixture
@@ -75,12 +75,3 @@ def test_another_process_reads_and_beats(table: LivenessTable) -> None:
     child.start()
     child.join()
     assert child.exitcode == 0 and table.beats(2) == 1 and table.ready(2)
-
-
-def test_a_child_reads_and_sets_it() -> None:
-    word = SharedWord("test", 3)
-    child = multiprocess.get_context("fork").Process(target=lambda: word.set(word.get() + 4))
-    child.start()
-    child.join()
-    assert (child.exitcode, word.get()) == (0, 7)
-    word.close()
