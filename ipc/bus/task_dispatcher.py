@@ -17,11 +17,7 @@ TICK_SECONDS, IDLE_SECONDS = 0.5, 1.0
 
 
 class TaskFailed(Exception):
-    """A task has no result: workers died of it, or none can run it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A task has no result, for the reason in the text: workers died of it, or none can run it."""
 
 
 class TaskDispatcher:

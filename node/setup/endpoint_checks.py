@@ -108,7 +108,7 @@ async def check_endpoints(
     if is_new("l1"):
         checks.append(check_l1(endpoints, policy))
     if is_new("l2", "jwt_secret"):
-        checks.append(_check_engine_of_chain(endpoints, policy))
+        checks.append(check_engine(EngineCheck(endpoints, policy.timeout), policy, endpoints.engine_may_be_away))
     if endpoints.beacon is not None and is_new("beacon", "beacon_header"):
         checks.append(check_beacon(endpoints, policy))
     if endpoints.checkpoint is not None and is_new("checkpoint"):
@@ -278,7 +278,9 @@ async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
 
 
 async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: bool = False) -> None:
-    """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
+    """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError.
+
+    One that `may_be_away` is that of one of several chains."""
 
     async def away(failure: Failure) -> Finding:
         finding = await check.unusable(failure)
@@ -289,16 +291,10 @@ async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: boo
         policy = policy._replace(total=0.0)
     try:
         unusable = away if may_be_away else check.unusable
-        require(await _retry(check.find, unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
+        with errors_of_chain(check.chain if may_be_away else ""):
+            require(await _retry(check.find, unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
     finally:
         await check.close()
-
-
-async def _check_engine_of_chain(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
-    may_be_away = endpoints.engine_may_be_away
-    check = EngineCheck(endpoints, policy.timeout)
-    with errors_of_chain(check.chain if may_be_away else ""):
-        await check_engine(check, policy, may_be_away)
 
 
 async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:

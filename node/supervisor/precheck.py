@@ -11,7 +11,7 @@ from setproctitle import setproctitle
 
 from rollup_node.node.runtime.runtime import LAST_LINES_SECONDS, take_over_output
 from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
-from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
+from rollup_node.node.supervisor.settings import PrecheckFunction
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_control import STOP_SIGNALS
@@ -23,10 +23,16 @@ MAX_ERROR_BYTES = 1 << 16
 
 
 class Precheck:
-    """The supervisor's side: starts the process, and calls `fail` with exit code and error when the check fails."""
+    """The supervisor's side: starts a process for `check`, if there is one; `fail` gets exit code and error of it."""
 
-    def __init__(self, children: ChildProcesses, settings: NodeSettings, fail: Callable[[int, str], None]) -> None:
-        self._children, self._settings, self._fail = children, settings, fail
+    def __init__(
+        self,
+        children: ChildProcesses,
+        check: PrecheckFunction | None,
+        log: LogSettings,
+        fail: Callable[[int, str], None],
+    ) -> None:
+        self._children, self._check, self._log, self._fail = children, check, log, fail
         self._child: ChildProcess | None = None
         self._pipe = -1
 
@@ -36,13 +42,12 @@ class Precheck:
         return self._child is not None
 
     def start(self) -> None:
-        """Start the check, if the settings have one."""
-        function = self._settings.precheck
-        if function is None:
+        """Start the check, if there is one."""
+        if self._check is None:
             return
         try:
             self._pipe, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-            body = partial(run_precheck, write, function, self._settings.log)
+            body = partial(run_precheck, write, self._check, self._log)
             self._child = self._children.start(PRECHECK, body, {write}, self._on_exit)
         except OSError as error:
             text = f"the check before the start could not be forked: {error.strerror}: {Code.HOST_LIMIT.remedy}"

@@ -99,11 +99,9 @@ class Reloads:
             self._log.crash("reading the options again failed by a bug", error)
             self._refuse(f"a bug ({type(error).__name__}): see the log")
             return
-        self._check = None
-        if self._new.check is not None:
-            settings = replace(self._settings, precheck=self._new.check)
-            self._check = Precheck(self._children, settings, lambda code, error: self._refuse(error))
-            self._check.start()
+        log, refuse = self._settings.log, self._refuse
+        self._check = Precheck(self._children, self._new.check, log, lambda code, error: refuse(error))
+        self._check.start()
 
     def _refuse(self, error: str) -> None:
         self._new = None

@@ -79,10 +79,6 @@ class SupervisedProcess:
             self.spec.group,
         )
 
-    def record_death(self, now: float) -> bool:
-        """Record a death; whether there were more within the window than the policy allows."""
-        return record_death(self.deaths, now, self.policy)
-
 
 def record_death(deaths: deque[float], now: float, policy: RestartPolicy) -> bool:
     """Add a death to those within the window of the policy; whether they are more than it allows."""

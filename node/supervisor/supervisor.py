@@ -36,7 +36,7 @@ from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.reload import Reloads
 from rollup_node.node.supervisor.service_manager import ServiceManager
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.supervisor.supervised_process import SupervisedProcess, memory_sizes
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess, memory_sizes, record_death
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
@@ -149,7 +149,7 @@ class Supervisor:
             settings.version, directory.metrics, self._liveness, settings.metrics_period, settings.chains
         )
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
-        self._precheck = Precheck(self._children, settings, self._fail)
+        self._precheck = Precheck(self._children, settings.precheck, settings.log, self._fail)
         self._manager = ServiceManager()
         shared = self._liveness, self._shared.log_level, directory.reload, self._manager
         self._reloads = Reloads(self._children, self._processes, settings, *shared)
@@ -347,7 +347,7 @@ class Supervisor:
     def _after_death(self, process: SupervisedProcess, reason: str, pause: float) -> None:
         now = time.monotonic()
         is_of_task = self._chains.task_ended(self._liveness.task_of(process.slot), process, reason, now)
-        if is_of_task or not process.record_death(now):
+        if is_of_task or not record_death(process.deaths, now, self._policy):
             process.restart_at = now + pause
             return
         deaths = len(process.deaths)

@@ -14,9 +14,6 @@ from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.processes.checked_start import without_supervisor
 from tests.support.processes.programs import wait_for
 
-NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
-
-
 ErrorOf = Callable[..., str]
 
 
@@ -58,10 +55,6 @@ def test_information(word: str, start: str, end: str, capsys: pytest.CaptureFixt
     assert out.startswith(start) and out.endswith(end) and err == ""
 
 
-def test_a_wrong_flag(error_of: ErrorOf) -> None:
-    assert error_of(*NEEDED, "--l1.becon=x") == "unknown flag --l1.becon; did you mean --l1.beacon?"
-
-
 def test_no_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == ExitCode.SETUP
     out, err = capsys.readouterr()
@@ -89,16 +82,6 @@ def test_the_lines_of_errors_are_bounded(capsys: pytest.CaptureFixture[str]) -> 
     assert cli.main([f"--unknown{number}" for number in range(200)]) == ExitCode.SETUP
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == cli.MAX_ERRORS + 1 and lines[-1].endswith(" more errors")
-
-
-def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(error_of: ErrorOf) -> None:
-    signer = ("--signer.endpoint=http://127.0.0.1:1", f"--signer.address=0x{20 * '11'}", "--signer.tls.enabled=false")
-    p2p = ("--p2p.no-discovery", "--p2p.netrestrict=127.0.0.0/8", "--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=0")
-    rpc = ("--l1=http://127.0.0.1:1", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--log.level=error")
-    assert error_of(*NEEDED, *signer, *p2p, *rpc) == (
-        "the remote signer cannot be used, 127.0.0.1:1: cannot connect (Connection refused):"
-        " check --signer.endpoint, and that the signer is up (SIGNER-UNREACHABLE)"
-    )
 
 
 def test_an_unknown_command(error_of: ErrorOf) -> None:

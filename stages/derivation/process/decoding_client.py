@@ -97,7 +97,7 @@ class DecodingClient:
             result: DecodedChannel = await self._pool.run(need.task)
         except TaskFailed as failure:
             text = "workers failed to decode a channel, decoding it here"
-            log.warn(text, code=Code.WORKER_FAILED.text, reason=failure.reason)
+            log.warn(text, code=Code.WORKER_FAILED.text, reason=failure)
             return await asyncio.to_thread(run, need.task)
         return result
 

@@ -35,23 +35,6 @@ def buses(tmp_path: Path) -> Iterator[dict[str, Bus]]:
         bus.close()
 
 
-def test_an_exception_of_a_handler_ends_the_pump(buses: dict[str, Bus]) -> None:
-    received: list[EchoRequest] = []
-
-    def divide(client: ProcessId, message: EchoRequest) -> None:
-        received.append(message)
-        1 // message.number
-
-    async def scene() -> None:
-        async with running_buses(buses):
-            buses["server"].serve(ECHO, divide)
-            buses["client"].connect(ECHO, lambda message: None).send(EchoRequest(0))
-            await until(lambda: received)
-
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(scene())
-
-
 def test_the_channel_table_decides_who_may_do_what(buses: dict[str, Bus]) -> None:
     def ignore(*_: object) -> None:
         return

@@ -40,11 +40,6 @@ async def ask(methods: Methods, use: Callable[[JsonRpcClient], Awaitable[T]]) ->
             await client.close()
 
 
-async def test_a_public_port_lacks_the_engine_api() -> None:
-    (result,), offered = await ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
-    assert (result.level, result.code, offered) == (FindingLevel.ERROR, Code.ENGINE_PUBLIC_PORT, None)
-
-
 async def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
     """A proxy in front of it may not let that method through."""
     methods = {"engine_forkchoiceUpdatedV3": lambda state, attributes: None}

@@ -24,11 +24,6 @@ def test_only_a_field_of_a_struct_can_be_set(field: int) -> None:
         option(field)
 
 
-def test_names_begin_with_the_present_one() -> None:
-    result = option(None, ("a.old", "NODE_OLD"))
-    assert result.names == ("a.b", "a.old")
-
-
 def test_the_type_of_the_field_is_checked_statically() -> None:
     """mypy reports both rows; without their errors it would report the comments as unused."""
     Section(

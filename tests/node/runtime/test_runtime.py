@@ -1,7 +1,6 @@
 """What the runtime does with errors, prints and results of a stage, in a toy node."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
@@ -10,7 +9,7 @@ import threading
 import time
 import tracemalloc
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +170,7 @@ async def test_requests_are_answered_once(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
     assert any(dict(sample.labels).get("task") == "profiles" for sample in answer.samples)
     assert files.read_answer(1, "l1") is None, "a request from before the start is not answered"
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await cancel_all([task])
 
 
 def allocated(depth: int, count: int) -> list[object]:
@@ -222,13 +219,17 @@ def test_many_allocations_leave_the_loop_its_heartbeat(tmp_path: Path, monkeypat
     assert len(makers) == 1 and makers[0] is not threading.current_thread()
 
 
-async def test_a_recording_ends_with_its_request(tmp_path: Path) -> None:
-    """One that is withdrawn leaves no answer, and a newer one is answered at once."""
-    files = ProfileFiles(tmp_path)
-
-    profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
-    task = asyncio.create_task(profiles.serve())
+@pytest.fixture
+async def files(tmp_path: Path) -> AsyncIterator[ProfileFiles]:
+    """Yield the files of a process that serves profiles."""
+    task = asyncio.create_task(ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1").serve())
     await asyncio.sleep(0)
+    yield ProfileFiles(tmp_path)
+    await cancel_all([task])
+
+
+async def test_a_recording_ends_with_its_request(files: ProfileFiles, tmp_path: Path) -> None:
+    """One that is withdrawn leaves no answer, and a newer one is answered at once."""
     async with asyncio.timeout(20):
         for number in (1, 2):
             files.request(ProfileRequest(number, "heap", 120.0))
@@ -244,22 +245,13 @@ async def test_a_recording_ends_with_its_request(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         files.withdraw()
     assert list(tmp_path.iterdir()) == []
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_request_for_too_long_is_not_answered(tmp_path: Path) -> None:
-    files = ProfileFiles(tmp_path)
-
-    profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
-    task = asyncio.create_task(profiles.serve())
-    await asyncio.sleep(0)
+async def test_a_request_for_too_long_is_not_answered(files: ProfileFiles) -> None:
     for number, seconds in enumerate((199_999_999.0, -1.0, float("nan")), 1):
         files.request(ProfileRequest(number, "heap", seconds))
         await asyncio.sleep(3 * PROFILE_LOOK_SECONDS)
         assert not tracemalloc.is_tracing() and files.read_answer(number, "l1") is None
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def test_nothing_runs_unless_it_is_wanted(tmp_path: Path) -> None:

@@ -54,12 +54,6 @@ def test_a_network() -> None:
     assert (chain.name, chain.config, chain.l1_chain.chain_id) == ("op-sepolia", SEPOLIA, 11155111)
 
 
-def test_the_network_beats_the_file_with_a_warning() -> None:
-    lines: list[str] = []
-    assert choose("--network=op-sepolia", "--rollup.config=/nowhere", lines=lines).config == SEPOLIA
-    assert lines == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
-
-
 def test_a_file(tmp_path: Path) -> None:
     lines: list[str] = []
     chain = choose(rollup_file(tmp_path, colour="red"), lines=lines)

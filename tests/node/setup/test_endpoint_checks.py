@@ -123,13 +123,6 @@ async def test_a_wrong_jwt_is_an_error_at_once(checked: CheckedEndpoints) -> Non
     assert "HTTP status 401" in text and "--l2.jwt-secret (now jwt.txt)" in text
 
 
-@pytest.mark.fault("F43")
-@pytest.mark.parametrize("response", [web.HTTPForbidden, {"code": -32000, "message": "Invalid JWT token"}])
-async def test_other_rejections_of_a_jwt_are_recognised(checked: CheckedEndpoints, response: Any) -> None:
-    checked.engine["eth_chainId"] = failing(response)
-    assert (await error(checked)).startswith("the execution engine rejects our JWT (")
-
-
 @pytest.mark.parametrize(
     ("changes", "text"),
     [

@@ -18,10 +18,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, endpoints_to_check, listeners, reject_wrong_options
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES, load
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.node.system.resources import usable_cores
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.config import P2pConfig
@@ -167,17 +165,6 @@ def test_processes_know_of_the_node(words: tuple[str, ...], name: str, known: ob
     assert KNOWN[name](node.configs) == known
     kind = endpoints_to_check(node.plan, node.configs, node.secrets).engine_kind
     assert kind == ("geth" if "--l2.enginekind=geth" in words else None)
-
-
-def test_defaults_reach_the_configurations() -> None:
-    node = prepare()
-    l1, blobs, engine = node.configs.l1, node.configs.blobs, node.configs.engine
-    assert (l1.endpoints, l1.cache_size, l1.epoch_poll_interval) == (("http://127.0.0.1:8545",), 900, 384.0)
-    assert blobs is not None and blobs.slot_seconds is None
-    assert (engine.finality_lookback, engine.sealing_duration, engine.engine_kind) == (None, 0.05, "geth")
-    assert node.settings.log == LogSettings()
-    workers = next(spec.copies for spec in node.processes if spec.role == "compute")
-    assert workers == max(1, usable_cores() - 1)
 
 
 @pytest.mark.option("l2.follow.source")

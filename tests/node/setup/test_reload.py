@@ -439,13 +439,6 @@ def test_an_option_differs_by_its_value_and_by_being_given() -> None:
     assert changed(old, options_of("--l1=http://b", "--override.karst=0")) == ["l1", "log.level"]
 
 
-def test_the_others_stay_as_they_are() -> None:
-    old = options_of("--l1=http://a", "--rpc.port=1", "--l1.rpckind=any")
-    mixed = with_reloaded(old, options_of("--l1=http://b", "--rpc.port=2", "--log.level=debug")).chains[""]
-    assert (mixed["l1"], mixed["rpc.port"], mixed["log.level"].label) == (("http://b",), 1, "debug")
-    assert not mixed.given("l1.rpckind") and mixed.source("rpc.port") == "flag --rpc.port"
-
-
 def test_options_of_chains_are_named_with_the_chain() -> None:
     """Those that chains share once, and the supernode's own by their names."""
     base = ("--l1=http://a", "--vn.all.l2=http://x")

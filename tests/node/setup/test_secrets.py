@@ -13,7 +13,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup import secrets as module
 from rollup_node.node.setup.secrets import load_jwt_secret
 from rollup_node.node.system.exit_codes import SetupError
-from tests.node.setup.planning import JWT, plan_of, prepare
+from tests.node.setup.planning import JWT, prepare
 from tests.support.processes.denied_calls import needs_filter
 
 ROOT = Path(__file__).parents[3]
@@ -114,11 +114,6 @@ def test_the_first_of_several_errors_is_reported(working_directory: Path, words:
     (working_directory / "bad.txt").write_text("not what it should be, and long enough to be looked at" * 4)
     with pytest.raises(SetupError, match=error):
         prepare(*words)
-
-
-def test_planning_alone_reads_no_secret(working_directory: Path) -> None:
-    (working_directory / "node_jwt.txt").write_text("malformed")
-    assert plan_of().p2p is not None
 
 
 HEX = "0123456789abcdef" * 4

@@ -48,7 +48,7 @@ def test_what_a_process_did_before_is_forgotten(group: ChainGroup) -> None:
     (process,) = group.processes
     process.restart_at, process.fork_failures = 1001.0, [1000.0]
     for now in range(5):
-        process.record_death(1000.0 + now)
+        process.deaths.append(1000.0 + now)
     group.set_aside(Code.CRASH_LOOP, "it died", 1005.0)
     assert process.restart_at is None and not process.deaths and not process.fork_failures
 

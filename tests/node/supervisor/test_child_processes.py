@@ -98,11 +98,6 @@ def test_modules_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"colorsys", "wave"} <= set(sys.modules)
 
 
-def test_a_missing_module_is_an_error() -> None:
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        preload(ProcessSpec("x", "no_such_module:build", None))
-
-
 def test_the_heap_is_excluded_from_collection() -> None:
     before, kept = gc.get_freeze_count(), [[number] for number in range(1000)]
     freeze_heap()

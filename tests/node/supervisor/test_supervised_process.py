@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.node.supervisor.supervised_process import SupervisedProcess
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess, record_death
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import ProcessStat, Waiting
@@ -13,11 +13,6 @@ POLICY = RestartPolicy(deaths=2, window=60.0, stopped=1.0)
 @pytest.fixture
 def process() -> SupervisedProcess:
     return SupervisedProcess(ProcessSpec("compute", "m:f", None, copies=2, numbered=True), 1, 4, POLICY)
-
-
-def test_a_process_that_does_not_run_has_no_entry(process: SupervisedProcess) -> None:
-    assert (process.name, process.slot, process.incarnation) == ("compute-1", 4, 0)
-    assert process.entry() is None
 
 
 def test_an_incarnation_begins_without_the_state_of_the_last(process: SupervisedProcess) -> None:
@@ -47,5 +42,5 @@ def test_a_process_whose_tasks_are_long_may_take_more_cpu_time_between_heartbeat
 
 
 def test_deaths_count_within_the_window(process: SupervisedProcess) -> None:
-    assert [process.record_death(now) for now in (0.0, 10.0, 61.0, 62.0)] == [False, False, False, True]
+    assert [record_death(process.deaths, now, POLICY) for now in (0.0, 10.0, 61.0, 62.0)] == [False, False, False, True]
     assert list(process.deaths) == [10.0, 61.0, 62.0]
