@@ -491,8 +491,8 @@ class Supervisor:
     def _write_processes(self) -> None:
         stat = read_stat(os.getpid())
         own = ProcessEntry(SUPERVISOR, 0, os.getpid(), 1, self._started_unix, stat.start_ticks if stat else 0)
-        others = [entry for process in self._processes if (entry := process.entry()) is not None]
+        others = [self._sweeper.entry(), *(process.entry() for process in self._processes)]
         try:
-            self._directory.write_processes([own, *self._sweeper.entries(), *others])
+            self._directory.write_processes([own, *filter(None, others)])
         except OSError as error:
             self._log.error("cannot write processes.json", code=Code.FILE.text, error=error)

@@ -5,19 +5,19 @@ import os
 import select
 import signal
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from setproctitle import setproctitle
 
-from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text, log_fork_failure
+from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text, log_fork_failure
 from rollup_node.node.supervisor.metrics import SUPERVISOR
-from rollup_node.node.supervisor.supervised_process import record_death
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess, record_death
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.process_control import STOP_SIGNALS
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, remove, take_lock
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import ProcessEntry
@@ -42,78 +42,73 @@ class Sweeper:
         changed: Callable[[], None],
         fail: Callable[[int, str], None],
     ) -> None:
-        self._children, self._directory, self._policy = children, directory, policy
+        self._children, self._directory = children, directory
         self._changed, self._fail = changed, fail
         self._log = Logger(SUPERVISOR)
-        self._child: ChildProcess | None = None
+        self._process = SupervisedProcess(ProcessSpec(SWEEPER, "", None), 0, -1, policy)
         self._pipe = -1
-        self._incarnation = 0
-        self._started = 0.0
-        self._restart_at: float | None = None
-        self._deaths: deque[float] = deque()
 
     def start(self) -> None:
         """Start a sweeper that waits at a new pipe, later where the system lacks what a fork needs."""
-        self._incarnation += 1
-        self._started, self._restart_at = time.time(), None
+        now = time.monotonic()
+        self._process.begin_incarnation(now)
         pipe: tuple[int, ...] = ()
         try:
             read, self._pipe = pipe = os.pipe2(os.O_CLOEXEC)
             body = partial(run_sweeper, read, self._directory.path, self._directory.created)
-            self._child = self._children.start(SWEEPER, body, {read}, self._on_exit, logs=False, dies_with_parent=False)
+            child = self._children.start(SWEEPER, body, {read}, self._on_exit, logs=False, dies_with_parent=False)
         except OSError as error:
             for fd in pipe:
                 os.close(fd)
             log_fork_failure(self._log, SWEEPER, error, FORK_PAUSE)
-            self._restart_at = time.monotonic() + FORK_PAUSE
+            self._process.restart_at = now + FORK_PAUSE
             return
+        self._process.child = child
         os.close(read)
         self._changed()
 
     def renew(self) -> None:
         """Replace the sweeper by one that is forked now."""
         self.dismiss()
-        self._incarnation -= 1
+        self._process.incarnation -= 1
         self.start()
 
     def tick(self, now: float) -> None:
         """Replace a dead sweeper when it is due."""
-        if self._restart_at is not None and now >= self._restart_at:
+        if self._process.restart_at is not None and now >= self._process.restart_at:
             self.start()
 
     def dismiss(self) -> None:
         """End the sweeper without sweeping, for an orderly end of the node."""
-        self._restart_at = None
-        if self._child is None:
+        self._process.restart_at = None
+        if (child := self._process.child) is None:
             return
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, DISMISSED)
-        self._child.send_signal(signal.SIGCONT)
+        child.send_signal(signal.SIGCONT)
         ended = select.poll()
         ended.register(self._pipe, 0)  # an error of the pipe: its reader is gone
         if not ended.poll(DISMISS_SECONDS * 1000):
-            self._child.send_signal(signal.SIGKILL)
-        self._children.await_end(self._child)
-        self._child = None
+            child.send_signal(signal.SIGKILL)
+        self._children.await_end(child)
+        self._process.child = None
         os.close(self._pipe)
 
-    def entries(self) -> list[ProcessEntry]:
+    def entry(self) -> ProcessEntry | None:
         """Its entry in processes.json, while it runs."""
-        if self._child is None:
-            return []
-        return [ProcessEntry(SWEEPER, 0, self._child.pid, self._incarnation, self._started, self._child.start_ticks)]
+        return self._process.entry()
 
     def _on_exit(self, code: int) -> None:
-        self._child = None
+        process, now = self._process, time.monotonic()
+        process.child = None
         os.close(self._pipe)
-        now = time.monotonic()
-        too_often = record_death(self._deaths, now, self._policy)
-        fields: Fields = {"name": SWEEPER, "reason": exit_text(code), "incarnation": self._incarnation}
+        too_often = record_death(process.deaths, now, process.policy)
+        fields: Fields = {"name": SWEEPER, "reason": exit_text(code), "incarnation": process.incarnation}
         self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
         if too_often:
-            self._fail(ExitCode.CRASH_LOOP, f"process {SWEEPER} died {len(self._deaths)} times within a minute")
+            self._fail(ExitCode.CRASH_LOOP, f"process {SWEEPER} died {len(process.deaths)} times within a minute")
         else:
-            self._restart_at = now + RESTART_PAUSE
+            process.restart_at = now + RESTART_PAUSE
         self._changed()
 
 
