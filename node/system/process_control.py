@@ -5,10 +5,7 @@ import errno
 import os
 import resource
 import signal
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any
+from collections.abc import Collection
 
 from rollup_node.node.system.exit_codes import SetupError
 
@@ -35,24 +32,6 @@ def close_all_but(keep_fds: Collection[int]) -> None:
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 RELOAD_SIGNAL = signal.SIGUSR1
 """As SIGHUP, also under nohup: that of the rpc process for admin_reload."""
-
-
-@contextmanager
-def kept_stop_signals(
-    handler: Callable[[int, FrameType | None], Any] | signal.Handlers | None = None,
-) -> Iterator[None]:
-    """Restore at the end what takes the signals that end the process; until then that is `handler`, if there is one.
-
-    Those that the process ignores it goes on to ignore."""
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    try:
-        for number, own in before.items():
-            if handler is not None and own is not signal.SIG_IGN:
-                signal.signal(number, handler)
-        yield
-    finally:
-        for number, own in before.items():
-            signal.signal(number, own)
 
 
 OWN_DESCRIPTORS = 64

@@ -4,9 +4,12 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import msgspec
 
@@ -14,7 +17,7 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, version
-from rollup_node.node.system.process_control import kept_stop_signals, signal_when_parent_ends
+from rollup_node.node.system.process_control import STOP_SIGNALS, signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.resources import usable_cores
 from rollup_node.stages.protocol.texts import escaped_line
@@ -40,6 +43,24 @@ from rollup_node.tools.witness.range_stage import WitnessRangeConfig
 from rollup_node.tools.witness.recording_stage import RecordingConfig
 
 MAX_RANGES = 100_000
+
+
+@contextmanager
+def kept_stop_signals(
+    handler: Callable[[int, FrameType | None], Any] | signal.Handlers | None = None,
+) -> Iterator[None]:
+    """Restore at the end what takes the signals that end the process; until then that is `handler`, if there is one.
+
+    Those that the process ignores it goes on to ignore."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    try:
+        for number, own in before.items():
+            if handler is not None and own is not signal.SIG_IGN:
+                signal.signal(number, handler)
+        yield
+    finally:
+        for number, own in before.items():
+            signal.signal(number, own)
 
 
 class WitnessTask(msgspec.Struct, frozen=True):

@@ -3,14 +3,13 @@
 import errno
 import os
 import resource
-import signal
 import subprocess
 import sys
 
 import pytest
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.process_control import check_descriptor_limit, kept_stop_signals, shared_memory_refusal
+from rollup_node.node.system.process_control import check_descriptor_limit, shared_memory_refusal
 
 
 def test_all_other_descriptors_are_closed() -> None:
@@ -34,19 +33,6 @@ from rollup_node.node.system.process_control import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 100))
 print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
-
-
-def test_stop_signals_go_where_they_went_before() -> None:
-    """Within also, where they are ignored from the start."""
-    before = signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGTERM)
-    with kept_stop_signals(signal.SIG_IGN):
-        assert signal.getsignal(signal.SIGHUP) is signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-        with pytest.raises(KeyboardInterrupt), kept_stop_signals(signal.default_int_handler):
-            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-    assert (signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,13 @@ from rollup_node.node.system.exit_codes import ExitCode, version
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands import witness
-from rollup_node.tools.commands.witness import MAX_RANGES, WitnessTask, plan_ranges, run_witness_range
+from rollup_node.tools.commands.witness import (
+    MAX_RANGES,
+    WitnessTask,
+    kept_stop_signals,
+    plan_ranges,
+    run_witness_range,
+)
 from rollup_node.tools.history.range_task import RangeFailed
 from rollup_node.tools.witness.manifest import ROLLUP, read_manifest
 from rollup_node.tools.witness.packs import PackFolder, RangeResult, base_name, range_name
@@ -211,3 +218,16 @@ def test_kona_host_runs_offline_on_a_witness() -> None:
     command += ["--claimed-l2-block-number", str(manifest.last)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_stop_signals_go_where_they_went_before() -> None:
+    """Within also, where they are ignored from the start."""
+    before = signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGTERM)
+    with kept_stop_signals(signal.SIG_IGN):
+        assert signal.getsignal(signal.SIGHUP) is signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        with pytest.raises(KeyboardInterrupt), kept_stop_signals(signal.default_int_handler):
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    assert (signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGTERM)) == before
