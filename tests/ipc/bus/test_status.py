@@ -208,20 +208,6 @@ async def test_a_request_sent_before_the_server_runs_arrives(buses: dict[str, Bu
     await until(lambda: requests == [EchoRequest(1)])
 
 
-async def test_responses_may_be_sent_from_any_task(buses: dict[str, Bus]) -> None:
-    responses: list[EchoResponse] = []
-    senders: list[ProcessId] = []
-    server = buses["server"].serve(ECHO, lambda sender, message: senders.append(sender))
-    client = buses["client"].connect(ECHO, responses.append)
-    for number in range(300):
-        client.send(EchoRequest(number))
-        await until(lambda wanted=number: len(senders) > wanted)  # type: ignore[misc]
-        server.send(senders[-1], EchoResponse(number))
-        async with asyncio.timeout(30):
-            while len(responses) <= number:
-                await asyncio.sleep(0)
-
-
 async def test_the_chunks_of_a_dead_client_are_freed(stopped: dict[str, Bus]) -> None:
     """The client's own bus does not run, so the response stays in the arena."""
     senders: list[ProcessId] = []

@@ -82,6 +82,8 @@ def test_small_payloads_travel_inline_and_large_ones_in_the_arena(
     assert isinstance(large, Envelope) and large.descriptor is not None and (large.number, large.attempt) == (8, 2)
     assert [len(frames[1]) for frames in socket.sent] == [INLINE_LIMIT, 0]
     assert Transport(PEER, *memory).payload(large, b"") == LARGE
+    transport.arenas[0].reap()
+    assert transport.arenas[0].free == 2, "its reader needs it no more"
 
 
 def test_a_failed_send_frees_its_chunks(transport: Transport) -> None:

@@ -66,6 +66,18 @@ def test_a_producer_that_dies_in_mid_write_leaves_a_void_chunk(arena: Arena, mon
     assert arena.get(stored(arena, b"c", 1)) == b"c"
 
 
+def test_a_chunk_that_is_taken_over_during_the_read_is_void(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptor, piece = stored(arena, b"a", 1), arena._piece
+
+    def read(chunk: int, generation: int) -> memoryview | None:
+        result = piece(chunk, generation)
+        arena.take_over(2)
+        return result
+
+    monkeypatch.setattr(arena, "_piece", read)
+    assert arena.get(descriptor) is None
+
+
 words = st.one_of(st.integers(0, 8), st.integers(0, (1 << 63) - 1))
 
 

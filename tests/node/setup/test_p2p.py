@@ -68,14 +68,11 @@ SIGNER = ("--signer.endpoint=https://signer:8080", f"--signer.address=0x{20 * '1
     [
         (("--signer.endpoint=signer", SIGNER[1]), "expected an address such as http://127.0.0.1:8545"),
         ((SIGNER[0], "--signer.address=0x1"), "expected an address: 20 bytes in hex"),
-        ((SIGNER[0],), "signer endpoint and address must both be set or not set"),
-        ((*SIGNER, f"--p2p.sequencer.key={32 * '11'}"), "cannot specify both a private key and a remote signer"),
         ((*SIGNER, "--signer.header=a b=c"), "signer.header must have the form key=value"),
         ((*SIGNER, "--signer.tls.ca=none"), "cannot read signer.tls.ca none (No such file or directory): give a"),
         ((*SIGNER, "--signer.tls.cert=none"), "cannot read signer.tls.cert none (No such file or directory)"),
         ((*SIGNER, "--signer.tls.key=none"), "cannot read signer.tls.key none (No such file or directory)"),
         ((*SIGNER, "--signer.tls.key=tls/ca.crt"), "signer.tls.key tls/ca.crt are no certificate with its unencrypted"),
-        ((*SIGNER, "--signer.tls.key="), "signer endpoint with TLS needs all of"),
     ],
 )
 def test_a_wrong_option_of_the_signer_is_one_line(working_directory: Path, words: tuple[str, ...], error: str) -> None:

@@ -31,7 +31,6 @@ from rollup_node.stages.interop.config import InteropConfig, InteropProcessConfi
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.forks import bundles
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.upgrade_transactions import bundle_of
@@ -197,17 +196,6 @@ def test_a_damaged_database_is_named(working_directory: Path, config: P2pConfig,
         (working_directory / name).write_text("not what it should be, and long enough to be looked at" * 4)
     with pytest.raises(SetupError, match=error):
         check_state_files(config, ROLLUP, None)
-
-
-def test_the_peerstore_of_another_node_is_named() -> None:
-    config = P2pConfig(ROLLUP, peerstore_path="node_peerstore_db")
-    store = PeerStore("node_peerstore_db")
-    try:
-        with pytest.raises(SetupError, match="peer store node_peerstore_db is in use by another node"):
-            check_state_files(config, ROLLUP, None)
-    finally:
-        store.close()
-    check_state_files(config, ROLLUP, None)
 
 
 def test_a_safe_head_database_that_cannot_be_used_is_named(working_directory: Path) -> None:

@@ -97,13 +97,6 @@ def test_a_given_directory_that_the_node_created_is_removed(folder: Path) -> Non
     assert not (folder / "a" / "b").exists()
 
 
-def test_two_nodes_cannot_share_a_directory(folder: Path) -> None:
-    directory = open_runtime_directory(folder / "d", SHORT)
-    with pytest.raises(DirectoryInUseError, match=rf"d is in use by another node \(pid {os.getpid()}\)"):
-        open_runtime_directory(folder / "d", SHORT)
-    directory.remove()
-
-
 def test_a_directory_that_is_removed_meanwhile_is_created_again(folder: Path) -> None:
     """As by the sweeper of a node that was killed, while the next one starts."""
     path = folder / "run"
