@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 from tests.support.servers.l1_endpoints import ROLLUP, served
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
+from tests.support.timing.manual_clock import ManualClock
 
 
 class PolledHeads:
@@ -116,6 +118,32 @@ async def test_new_heads_and_reorgs_are_reported() -> None:
         assert polled.tracker.head == chain.ref(11)
         assert polled.new_heads == [False, False, True]
         assert b"l1_reorg_depth_count 1.0" in polled.meter.text()
+
+
+@pytest.mark.parametrize(("interval", "seconds"), [(12.0, 300.0), (100.0, 500.0)])
+async def test_what_stands_still_is_named_after_its_time(
+    interval: float, seconds: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A head after five minutes or five polls; a finalized block after an hour in which the head has changed."""
+    clock, chain = ManualClock(0.0), FakeL1Chain(10)
+    monkeypatch.setattr(head_poller, "time", SimpleNamespace(monotonic=clock, time=time.time))
+    async with running_poller(chain.methods(5, finalized=FakeL1Chain(10)), poll_interval=interval) as polled:
+
+        async def problems_at(now: float) -> list[str]:
+            clock.now = now
+            await polled.poller.poll_head()
+            await polled.poller.poll_finality()
+            return [problem.text for problem in polled.poller.problems]
+
+        clock.now = 4000
+        assert polled.poller.problems == (), "there is no head yet"
+        assert await problems_at(4000) == await problems_at(4000 + seconds) == []
+        (text,) = await problems_at(4001 + seconds)
+        assert text.endswith(f"has not changed for {seconds + 1:.0f} s")
+        chain.extend(1)
+        assert await problems_at(4000 + 3600) == [] and "FINALITY-STALE" not in capsys.readouterr().err
+        assert await problems_at(4001 + 3600) == []
+        assert capsys.readouterr().err.count("code=FINALITY-STALE") == 1
 
 
 @pytest.mark.condition("C3")
