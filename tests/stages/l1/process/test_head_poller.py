@@ -52,9 +52,10 @@ async def running_poller(methods: Methods, **options: Any) -> AsyncIterator[Poll
 
 @pytest.mark.fault("F8")
 async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[LHD3, LHD4, WSK6] One that missed a head is subscribed to again over another connection, and one that refuses
-    subscriptions is polled."""
-    chain = FakeL1Chain(10)
+    """[LHD3, LHD4, WSK6] One that missed a head for half of the time between polls is subscribed to again over another
+    connection, and one that refuses subscriptions is polled."""
+    clock, chain = ManualClock(1000.0), FakeL1Chain(10)
+    monkeypatch.setattr(head_poller, "time", SimpleNamespace(monotonic=clock, time=time.time))
     server = WebSocketServer(chain.methods(5))
     woken = asyncio.Event()
     async with listening(server.app) as (url,):
@@ -63,6 +64,7 @@ async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.M
         polled = PolledHeads(config, endpoints)
         assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS
         polled.awaited = True
+        clock.now += 100
         chain.extend(1)
         await server.notify()
         async with asyncio.timeout(5):
@@ -71,15 +73,16 @@ async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.M
         assert polled.tracker.head == chain.ref(10) and len(server.handshakes) == 1
         assert polled.newest.take(10) is not None, "the notification says that there is a new block"
 
-        monkeypatch.setattr(head_poller, "SUBSCRIBED_POLL_SECONDS", 0.0)
-        chain.extend(1)
-        await polled.poller.poll_head()
-        await polled.poller.poll_head()
-        assert len(server.handshakes) == 2 and len(server.subscribers) == 1
+        for seconds, handshakes in ((30.0, 1), (30.1, 2)):
+            clock.now += seconds
+            chain.extend(1)
+            for _ in range(2):
+                await polled.poller.poll_head()
+            assert len(server.handshakes) == handshakes and len(server.subscribers) == 1
 
         server.refuses_subscriptions = True
         await server.drop_connections()
-        assert await _interval_when_up(polled) == 0.0
+        assert await _interval_when_up(polled) == SUBSCRIBED_POLL_SECONDS
         assert server.subscribers == []
 
         server.refuse = lambda: web.Response(status=403, headers={"Date": UNREADABLE_DATE})
