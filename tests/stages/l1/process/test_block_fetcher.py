@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.l1 import tasks
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import NewestBlock, NewestBody
 from rollup_node.stages.l1.prefetch_window import FIRST_BLOCKS, Fetch, HeldAnswers
 from rollup_node.stages.l1.process import block_fetcher
@@ -117,6 +118,8 @@ async def test_each_fetch_has_one_result() -> None:
         assert error.startswith("L1-BLOCK: L1 block 3: 127.0.0.1:") and "database is down" in error
         assert missing == FetchResult(Fetch(9, 0), None, None)
         assert len(fetcher) == 0 and fetcher.take_results() == []
+        (verdict,) = fetcher._endpoints.pool.verdicts
+        assert verdict is not None and verdict.fault is EndpointFault.FAILING
 
 
 async def test_a_task_that_no_worker_completes_is_an_error() -> None:
@@ -124,6 +127,7 @@ async def test_a_task_that_no_worker_completes_is_an_error() -> None:
         fetcher.start([Fetch(2, 0)])
         (result,) = await results(fetcher, done, 1)
         assert result.blocks is None and "3 workers died" in str(result.error)
+        assert fetcher._endpoints.pool.verdicts == [None], "that is not its failure"
 
 
 async def test_a_bug_is_raised_where_results_are_taken() -> None:
