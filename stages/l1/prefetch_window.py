@@ -48,7 +48,7 @@ class HeldAnswers:
         del self._now[number]
         peak = self._peaks.pop(number)
         if peak:
-            self._usual = max(1, (3 * self._usual + peak) // 4)
+            self._usual = (3 * self._usual + peak) // 4
 
 
 FIRST_PAUSE = 0.25
@@ -97,7 +97,7 @@ class _CachedBlock(NamedTuple):
 class PrefetchWindow:
     """The block cache and the fetch plan of the l1 process. Times are seconds of any monotonic clock, sizes are bytes.
 
-    `rollups` share it; `reorgs` counts how often cached blocks became unverified."""
+    `rollups` share it. Each fetch that is planned is to be `fetched` or `failed` once."""
 
     def __init__(self, max_blocks: int, max_bytes: int, rollups: int = 1) -> None:
         self._max_blocks = max(max_blocks, 1)
@@ -129,7 +129,8 @@ class PrefetchWindow:
         Prefetching stops where it would fill more than half of the cache, but not for a client that has less than its
         rollup's share of that half; the block that a client waits for is always fetched. Of the blocks of a range that
         failed only the first is tried again. A cool-down starts none."""
-        self._forget_failures(ranges)
+        for number in [number for number in self._failures if _offset(number, ranges) is None]:
+            del self._failures[number]
         if now < self._cool_down_until:
             return []
         fetches = self._start(ranges, ranges, 1, room, now)
@@ -183,18 +184,11 @@ class PrefetchWindow:
         sizes = [cached.size for number in wanted if (cached := self._verified.get(number)) is not None]
         return len(sizes) + len(self._fetching), sum(sizes)
 
-    def _forget_failures(self, ranges: Sequence[BlockRange]) -> None:
-        """Drop the failures of blocks that no client wants any more."""
-        for number in [n for n in self._failures if not any(r.first <= n <= r.last for r in ranges)]:
-            del self._failures[number]
-
     def fetched(self, fetch: Fetch, blocks: tuple[L1Block, ...], size: int, now: float) -> bool:
         """Take the block of a fetch, as each rollup sees it; True if it contradicts cached blocks.
 
         If that happens again and again within CONFLICT_SECONDS, endpoints contradict each other, and a growing
         cool-down follows."""
-        if fetch.number not in self._fetching:
-            return False
         self._fetching.remove(fetch.number)
         self._failures.pop(fetch.number, None)
         cached = _CachedBlock(blocks, size)
@@ -216,8 +210,6 @@ class PrefetchWindow:
 
     def failed(self, fetch: Fetch, error: Problem | None, now: float) -> None:
         """Record a failed fetch, with no `error` if L1 lacks the block; its pause doubles with each failure."""
-        if fetch.number not in self._fetching:
-            return
         self._fetching.remove(fetch.number)
         before = self._failures.get(fetch.number)
         attempts = before.attempts + 1 if before else 1

@@ -2,10 +2,12 @@
 
 A block is verified once for all rollups of the node [LHD32]."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from rollup_node.stages.l1.filter import L1Filter
-from rollup_node.stages.l1.receipts import verified_logs
+from rollup_node.stages.l1.receipts import VerifiedLogs, verified_logs
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_block, verify_block
 from rollup_node.stages.protocol.types import L1Block
 
@@ -58,20 +60,15 @@ def run(task: Task) -> Result:
     """Verify; never raises for bad data."""
     try:
         if isinstance(task, VerifyBlock):
-            return _verify_block(task)
-        return _verify_receipts(task)
+            return verified(verify_block(parse_block(task.body), task.number, task.trust, task.l1_filters))
+        return verified(task.block, verified_logs(task.body, task.block, task.l1_filters))
     except InvalidDataError as error:
         return Invalid(str(error))
 
 
-def _verify_block(task: VerifyBlock) -> Result:
-    block = verify_block(parse_block(task.body), task.number, task.trust, task.l1_filters)
-    if block.needs_receipts:
+def verified(block: VerifiedBlock, logs: Sequence[VerifiedLogs] | None = None) -> Verified | NeedsReceipts:
+    """Return the result for a verified block, and for its logs once they are verified, too."""
+    if logs is None and block.needs_receipts:
         return NeedsReceipts(block)
-    return Verified(tuple([L1Block(block.header, inbox, (), ()) for inbox in block.inboxes]))
-
-
-def _verify_receipts(task: VerifyReceipts) -> Result:
-    logs = verified_logs(task.body, task.block, task.l1_filters)
-    blocks = [L1Block(task.block.header, inbox, *own) for inbox, own in zip(task.block.inboxes, logs, strict=True)]
-    return Verified(tuple(blocks))
+    every = [VerifiedLogs((), (), ())] * len(block.inboxes) if logs is None else logs
+    return Verified(tuple([L1Block(block.header, one, *own) for one, own in zip(block.inboxes, every, strict=True)]))

@@ -18,11 +18,12 @@ from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.l1.process.client import header_json_in
+from rollup_node.stages.l1.process.refs_client import linked_refs
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
-from rollup_node.stages.protocol.types import BlobRef, Hash, L1Header
+from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef, L1Header
 
 _HASH_TEXT = 66
 COMPRESSED = ".gz"
@@ -166,6 +167,14 @@ class BlockArchive:
         except InvalidDataError as error:
             self.damaged(result.hash, str(error))
             return None
+
+    async def ref(self, number: int, trust: bool) -> L1BlockRef | None:
+        """Return the verified reference of a block; None if it is not there, or damaged, of which its fetch warns."""
+        try:
+            refs = linked_refs([await self.header_json(number)], number, trust)
+        except InvalidDataError:
+            return None
+        return refs[0] if refs else None
 
     async def keep(self, header: L1Header, body: bytes, receipts: bytes | None) -> None:
         """Keep what an endpoint returned of a block. Its number comes last: who finds that finds all."""

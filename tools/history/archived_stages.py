@@ -19,12 +19,12 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.block_fetcher import BlockAnswer, BlockFetcher, FetchResult, ReceiptsOf
 from rollup_node.stages.l1.process.client import BehindError
-from rollup_node.stages.l1.process.refs_client import RefsReader, linked_refs
+from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK, AnswerLimit
-from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import Hash, L1Block
 from rollup_node.tools.history.archive import BlobArchive, BlockArchive
 
 
@@ -104,15 +104,8 @@ class ArchivedRefsReader(RefsReader):
         self._archive = archive
 
     async def _read(self, request: L1RefsRequest) -> L1RefsResponse:
-        archived = await self._from_archive(request.last) if request.count <= 1 else ()
-        return L1RefsResponse(request.last, archived, None) if archived else await super()._read(request)
-
-    async def _from_archive(self, number: int) -> tuple[L1BlockRef, ...]:
-        try:
-            return linked_refs([await self._archive.header_json(number)], number, self._trust)
-        except InvalidDataError:
-            # The fetch of the block warns of it.
-            return ()
+        ref = await self._archive.ref(request.last, self._trust) if request.count <= 1 else None
+        return await super()._read(request) if ref is None else L1RefsResponse(request.last, (ref,), None)
 
 
 class ArchivedL1Stage(L1Stage):

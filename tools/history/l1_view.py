@@ -14,7 +14,6 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.protocol.types import L2BlockContent
 from rollup_node.tools.history.archive import BlockArchive
 
@@ -55,20 +54,14 @@ async def l1_view(config: L1Config, first: int, archive: str | None = None) -> L
 async def _view(client: JsonRpcClient, config: L1Config, first: int, archive: str | None) -> L1View:
     head = int(await client.call("eth_blockNumber"), 16)
     number = min(first, head)
-    time = None if archive is None else await _archived_time(config, number, archive)
-    if time is None:
+    known = None if archive is None else BlockArchive(archive, config.rollups[0].l1_chain_id)
+    ref = None if known is None else await known.ref(number, config.trust_rpc)
+    if ref is None:
         block: Any = await client.call("eth_getBlockByNumber", hex(number), False)
         time = int(block["timestamp"], 16)
+    else:
+        time = ref.timestamp
     return L1View(head, await _finalized(client), time)
-
-
-async def _archived_time(config: L1Config, number: int, archive: str) -> int | None:
-    header = await BlockArchive(archive, config.rollups[0].l1_chain_id).header_json(number)
-    try:
-        ref = None if header is None else verify_block_ref(header, config.trust_rpc)
-    except InvalidDataError:
-        return None
-    return None if ref is None or ref.number != number else ref.timestamp
 
 
 async def _finalized(client: JsonRpcClient) -> int:

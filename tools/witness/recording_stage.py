@@ -16,12 +16,12 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.l1 import tasks as l1_tasks
 from rollup_node.stages.l1.receipts import verified_logs
-from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
+from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, parse_block, verify_block, verify_header
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.stages.protocol.types import BlockId, Hash, L1Block
+from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.tools.batcher.kzg_proofs import compute_proof, verify_proof
 from rollup_node.tools.witness.packs import PackFolder, blob_name, l1_name, receipts_name
 from rollup_node.tools.witness.preimages import EMPTY_LIST, blob_preimages, hashed_preimages
@@ -66,22 +66,18 @@ class Recorder:
                 has_receipts=has_receipts,
                 blobs=tuple(ref.hash for inbox in block.inboxes for item in inbox for ref in item.blobs),
             )
-        if block.needs_receipts:
-            return NeedsReceipts(block)
-        if has_receipts and task.number > self._base and not self._packs.has(receipts_name(block_hash)):
+        is_wanted = has_receipts and not block.needs_receipts
+        if is_wanted and task.number > self._base and not self._packs.has(receipts_name(block_hash)):
             # Derivation skips the receipts of a block whose bloom filter excludes its logs; kona-client reads them.
             hashes = _claimed_hashes(parsed.transactions)
             return NeedsReceipts(msgspec.structs.replace(block, transaction_hashes=hashes))
-        return Verified(tuple([L1Block(block.header, inbox, (), ()) for inbox in block.inboxes]))
+        return l1_tasks.verified(block)
 
     def _receipts(self, task: VerifyReceipts) -> l1_tasks.Result:
         nodes: dict[Hash, bytes] = {}
         logs = verified_logs(task.body, task.block, task.l1_filters, nodes)
-        header = task.block.header
-        self._packs.put_stored(receipts_name(header.hash), hashed_preimages(nodes))
-        return Verified(
-            tuple([L1Block(header, inbox, *own) for inbox, own in zip(task.block.inboxes, logs, strict=True)])
-        )
+        self._packs.put_stored(receipts_name(task.block.header.hash), hashed_preimages(nodes))
+        return l1_tasks.verified(task.block, logs)
 
     def blobs(self, task: blob_tasks.Task) -> blob_tasks.Result:
         """Run a task of blobs; never raises for bad data."""

@@ -82,20 +82,14 @@ class EndpointChecks:
     async def _probe(self, index: int) -> None:
         """Put an endpoint back into use if it answers, and has the same block as the one in use."""
         endpoint, block = self._endpoints.all[index], self._tracker.below_head(DEPTH)
-        if block is None:
-            view = await self._view(endpoint, 0)
-            if view is not None:
-                self._endpoints.restore(index)
-            return
-        view = await self._view(endpoint, block.number)
+        view = await self._view(endpoint, 0 if block is None else block.number)
         if view is None:
             return
-        if view.block == block.hash:
+        if block is None or view.block == block.hash:
             self._endpoints.restore(index)
         elif view.block is None:
-            head = "none" if view.latest is None else str(view.latest.number)
-            text = f"it does not have block {block.number}; its head is {head}"
-            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
+            findings, _ = compare(block.number, {index: view}, time.time(), block.hash)
+            self._endpoints.set_aside(endpoint, *findings[index])
         else:
             await self._compare_block(block)
 

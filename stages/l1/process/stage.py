@@ -103,7 +103,7 @@ class L1Stage(Stage):
             self._proof.on_hidden = self._on_hidden
         self._served: dict[int, L1Endpoint] = {}
         self._forgers = RepeatedWarnings(log)
-        refs = PeriodicTask("references", self._step_refs)
+        refs = PeriodicTask("references", lambda: self._refs.step(self._origins.send))
         self._refs = self.new_refs(config, self._endpoints, refs.wake.set, self._proof)
         self._checks = EndpointChecks(self._endpoints, self._tracker, config, self.publish_health)
         checks = PeriodicTask("endpoints", self._checks.step)
@@ -224,9 +224,6 @@ class L1Stage(Stage):
 
         server = bus.serve(channel, on_request)
         return server
-
-    async def _step_refs(self) -> float:
-        return await self._refs.step(self._origins.send)
 
     async def _step_blocks(self) -> float:
         """Take the results of fetches, sends requested blocks, starts the fetches that are due."""

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -17,10 +17,9 @@ from rollup_node.stages.blobs.tasks import VerifyBlobs, run
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.process.client import L1Endpoint
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef, L1Block
@@ -37,8 +36,8 @@ from tests.stages.l1.process.test_block_fetcher import InlineWorkers
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.fake_beacon import FakeBeacon
-from tests.support.servers.http_listener import Methods, json_rpc_app, listening
-from tests.support.servers.l1_endpoints import ROLLUP
+from tests.support.servers.http_listener import Methods, json_rpc_app
+from tests.support.servers.l1_endpoints import ROLLUP, served
 from tests.support.servers.small_blobs import small_blobs
 from tests.support.timing.conditions import until
 
@@ -79,10 +78,8 @@ async def _fetch(
         return CHAIN.block_json(int(number, 16))
 
     methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
-    async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, (ROLLUP,))
-        endpoints, archive = L1Endpoints(config, Meter("l1")), BlockArchive(str(folder), ROLLUP.l1_chain_id, LAST)
-        workers: Any = InlineWorkers()
+    async with served(json_rpc_app(methods)) as (config, endpoints, _):
+        archive, workers = BlockArchive(str(folder), ROLLUP.l1_chain_id, LAST), cast(Any, InlineWorkers())
         done = asyncio.Event()
         newest = NewestBlock[L1Endpoint](12.0, lambda number: False)
         fetcher = ArchivedBlockFetcher(archive, config, endpoints, newest, workers, done.set)
@@ -96,7 +93,6 @@ async def _fetch(
             else:
                 reader.request(ProcessId(1, 1), L1RefsRequest(number, 1))
                 await reader.step(lambda client, response: refs.append(response))
-        await endpoints.close()
     return value, asked
 
 

@@ -244,16 +244,22 @@ async def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback
         assert beacon.requested == ["genesis", "spec", "blobs", "blob_sidecars"]
 
 
-async def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+def with_a_changed_digit(listed: list[Any]) -> list[Any]:
+    return [text[:900] + ("1" if text[900] == "0" else "0") + text[901:] for text in listed]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [(with_a_changed_digit, "was not requested"), (lambda listed: listed[:1], "1 of 2 blobs are missing")],
+)
+async def test_bad_or_too_few_blobs_lead_to_another_endpoint(
+    change: Callable[[list[Any]], list[Any]], error: str, beacon: FakeBeacon, fallback: FakeBeacon
+) -> None:
     """[BCN13]"""
-
-    def with_a_changed_digit(listed: list[Any]) -> list[Any]:
-        return [text[:900] + ("1" if text[900] == "0" else "0") + text[901:] for text in listed]
-
-    beacon.change = with_a_changed_digit
+    beacon.change = change
     async with running_blobs([beacon, fallback]) as client:
         await client.receives([0, 1])
-        assert any("was not requested" in unavailable.error for unavailable in client.unavailable)
+        assert any(error in unavailable.error for unavailable in client.unavailable)
 
 
 CUSTODY = "the node does not custody enough data columns to reconstruct blobs"

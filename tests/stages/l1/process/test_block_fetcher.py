@@ -14,8 +14,9 @@ from aiohttp.typedefs import Handler
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.l1 import tasks
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import NewestBlock, NewestBody
-from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers
+from rollup_node.stages.l1.prefetch_window import FIRST_BLOCKS, Fetch, HeldAnswers
 from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint
@@ -117,6 +118,8 @@ async def test_each_fetch_has_one_result() -> None:
         assert error.startswith("L1-BLOCK: L1 block 3: 127.0.0.1:") and "database is down" in error
         assert missing == FetchResult(Fetch(9, 0), None, None)
         assert len(fetcher) == 0 and fetcher.take_results() == []
+        (verdict,) = fetcher._endpoints.pool.verdicts
+        assert verdict is not None and verdict.fault is EndpointFault.FAILING
 
 
 async def test_a_task_that_no_worker_completes_is_an_error() -> None:
@@ -124,6 +127,7 @@ async def test_a_task_that_no_worker_completes_is_an_error() -> None:
         fetcher.start([Fetch(2, 0)])
         (result,) = await results(fetcher, done, 1)
         assert result.blocks is None and "3 workers died" in str(result.error)
+        assert fetcher._endpoints.pool.verdicts == [None], "that is not its failure"
 
 
 async def test_a_bug_is_raised_where_results_are_taken() -> None:
@@ -236,24 +240,26 @@ async def test_a_batch_with_a_long_answer_is_fetched_again_block_by_block(monkey
         assert batches.sizes == [2, 1, 1]
 
 
-@pytest.mark.parametrize(("options", "grows"), [({}, True), ({"max_batch": 1}, False), ({"rate_limit": 100.0}, False)])
-async def test_requests_ask_for_more_blocks_where_answers_take_longer(options: dict[str, Any], grows: bool) -> None:
-    methods = FakeL1Chain(9).methods(5)
-
-    async def slow(number: str, full: bool) -> Any:
-        await asyncio.sleep(0.05)
-        return methods["eth_getBlockByNumber"](number, full)
-
-    async def slow_chain_id() -> str:
-        await asyncio.sleep(0.1)
-        return "0x5"
-
-    served: Methods = {**methods, "eth_chainId": slow_chain_id, "eth_getBlockByNumber": slow}
-    async with running_fetcher(served, max_concurrency=1, **options) as (fetcher, done):
-        assert fetcher.request_size == 1
-        fetcher.start(fetches(2))
-        await results(fetcher, done, 1)
-        assert (fetcher.request_size > 1) == grows
+@pytest.mark.parametrize(
+    ("latency", "options", "requests", "size", "blocks"),
+    [
+        (0.1, {"max_concurrency": 10}, 10, 3, FIRST_BLOCKS),
+        (0.1, {"max_concurrency": 1}, 1, 8, 8),
+        (0.02, {"max_concurrency": 0}, 1, 6, 6),
+        (0.1, {"max_concurrency": 1, "max_batch": 1}, 1, 1, 1),
+        (0.1, {"max_concurrency": 1, "rate_limit": 1.0}, 1, 1, 1),
+    ],
+)
+async def test_requests_ask_for_more_blocks_where_answers_take_longer(
+    latency: float, options: dict[str, Any], requests: int, size: int, blocks: int
+) -> None:
+    async with served(json_rpc_app({}), **options) as (config, endpoints, _):
+        workers: Any = InlineWorkers()
+        newest = NewestBlock[L1Endpoint](12.0, lambda number: False)
+        fetcher = BlockFetcher(config, endpoints, newest, workers, lambda: None)
+        assert fetcher.request_size == 1, "no answer has come yet"
+        endpoints.pick().record.latency = latency
+        assert (fetcher.request_room, fetcher.request_size, fetcher.block_room) == (requests, size, blocks)
 
 
 async def test_no_more_blocks_are_begun_than_their_answers_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

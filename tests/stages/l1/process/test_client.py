@@ -11,6 +11,7 @@ from aiohttp import web
 from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS, EndpointError, RpcFailure
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.process.client import (
+    RECEIPT_ROUNDS,
     BehindError,
     L1Endpoints,
     OtherChainError,
@@ -56,31 +57,26 @@ async def test_not_found_in_every_form() -> None:
 
 
 async def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None:
+    """None are returned where some never come; whole blocks' receipts are late in the tests of the stage."""
     requested: list[str] = []
 
     def receipt(transaction: str) -> Any:
         requested.append(transaction)
-        return {"of": transaction} if requested.count(transaction) > 1 or transaction.startswith("0x01") else None
+        if transaction == "0x" + "09" * 32:
+            raise JsonRpcError(-32005, "limit exceeded")
+        is_there = requested.count(transaction) > 1 or transaction.startswith("0x01")
+        return {"of": transaction} if is_there and transaction != "0x" + "08" * 32 else None
 
     async with endpoints_of([{"eth_getTransactionReceipt": receipt}], rpc_kind="basic", max_batch=2) as endpoints:
-        body = await endpoints.pick().receipts_body(bytes(32), HASHES, RECEIPTS)
-    assert body is not None
-    assert orjson.loads(body)["result"] == [{"of": "0x" + hash_.hex()} for hash_ in HASHES]
-    assert len(requested) == 2 * len(HASHES) - 1
-
-
-@pytest.mark.parametrize(
-    ("method", "kind"), [("eth_getTransactionReceipt", "basic"), ("eth_getBlockReceipts", "standard")]
-)
-async def test_missing_receipts_are_none_and_errors_are_raised(method: str, kind: str) -> None:
-    def fails(text: str) -> Any:
-        raise JsonRpcError(-32005, "limit exceeded")
-
-    async with endpoints_of([{method: lambda item: None}], rpc_kind=kind) as endpoints:
-        assert await endpoints.pick().receipts_body(bytes(32), HASHES, RECEIPTS) is None
-    async with endpoints_of([{method: fails}], rpc_kind=kind) as endpoints:
+        endpoint = endpoints.pick()
+        body = await endpoint.receipts_body(bytes(32), HASHES, RECEIPTS)
+        assert body is not None
+        assert orjson.loads(body)["result"] == [{"of": "0x" + hash_.hex()} for hash_ in HASHES]
+        assert len(requested) == 2 * len(HASHES) - 1
+        assert await endpoint.receipts_body(bytes(32), [b"\x08" * 32, HASHES[0]], RECEIPTS) is None
+        assert len(requested) == 2 * len(HASHES) - 1 + RECEIPT_ROUNDS + 1
         with pytest.raises(RpcFailure, match="limit exceeded"):
-            await endpoints.pick().receipts_body(bytes(32), HASHES, RECEIPTS)
+            await endpoint.receipts_body(bytes(32), [b"\x09" * 32], RECEIPTS)
 
 
 async def test_calls_are_recorded_and_not_found_is_no_failure() -> None:
@@ -106,25 +102,6 @@ async def test_calls_are_recorded_and_not_found_is_no_failure() -> None:
         endpoints.failed(first, EndpointError("x", "gone"))
         counts, other = endpoints.counts()
         assert (counts.verdict, counts.in_use, other.in_use) == ("does not answer", False, True)
-
-
-@pytest.mark.fault("F4")
-async def test_an_unsupported_method_is_dropped_for_the_next() -> None:
-    """[OPT73]"""
-    requested: list[str] = []
-
-    def whole(block_hash: str) -> Any:
-        requested.append("whole")
-        raise JsonRpcError(-32601, "the method does not exist")
-
-    def single(transaction: str) -> Any:
-        requested.append("single")
-        return {}
-
-    async with endpoints_of([{"eth_getBlockReceipts": whole, "eth_getTransactionReceipt": single}]) as endpoints:
-        for _ in range(2):
-            assert await endpoints.pick().receipts_body(bytes(32), HASHES[:1], RECEIPTS) is not None
-    assert requested == ["whole", "single", "single"]
 
 
 @pytest.mark.fault("F7")

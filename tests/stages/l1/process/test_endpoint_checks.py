@@ -132,11 +132,14 @@ async def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_p
 
 @pytest.mark.fault("F6")
 async def test_endpoints_of_another_chain_and_behind_are_named() -> None:
+    """By the first comparison, and by the probe after their pauses."""
     chain = recent_chain()
     async with running_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain) as checked:
-        await checked.step()
-        assert checked.faults == [None, EndpointFault.OTHER_CHAIN, EndpointFault.BEHIND]
-        assert "does not have block 36; its head is 19" in checked.reasons[1]
+        for times in (1, 2):
+            await checked.step()
+            assert checked.faults == [None, EndpointFault.OTHER_CHAIN, EndpointFault.BEHIND]
+            assert "does not have block 36; its head is 19" in checked.reasons[1]
+            assert [verdict.times for verdict in checked.endpoints.pool.verdicts if verdict] == [times] * 2
 
 
 @pytest.mark.fault("F11")

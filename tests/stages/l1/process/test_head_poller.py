@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 from tests.support.servers.l1_endpoints import ROLLUP, served
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
+from tests.support.timing.manual_clock import ManualClock
 
 
 class PolledHeads:
@@ -50,9 +52,10 @@ async def running_poller(methods: Methods, **options: Any) -> AsyncIterator[Poll
 
 @pytest.mark.fault("F8")
 async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[LHD3, LHD4, WSK6] One that missed a head is subscribed to again over another connection, and one that refuses
-    subscriptions is polled."""
-    chain = FakeL1Chain(10)
+    """[LHD3, LHD4, WSK6] One that missed a head for half of the time between polls is subscribed to again over another
+    connection, and one that refuses subscriptions is polled."""
+    clock, chain = ManualClock(1000.0), FakeL1Chain(10)
+    monkeypatch.setattr(head_poller, "time", SimpleNamespace(monotonic=clock, time=time.time))
     server = WebSocketServer(chain.methods(5))
     woken = asyncio.Event()
     async with listening(server.app) as (url,):
@@ -61,6 +64,7 @@ async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.M
         polled = PolledHeads(config, endpoints)
         assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS
         polled.awaited = True
+        clock.now += 100
         chain.extend(1)
         await server.notify()
         async with asyncio.timeout(5):
@@ -69,15 +73,16 @@ async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.M
         assert polled.tracker.head == chain.ref(10) and len(server.handshakes) == 1
         assert polled.newest.take(10) is not None, "the notification says that there is a new block"
 
-        monkeypatch.setattr(head_poller, "SUBSCRIBED_POLL_SECONDS", 0.0)
-        chain.extend(1)
-        await polled.poller.poll_head()
-        await polled.poller.poll_head()
-        assert len(server.handshakes) == 2 and len(server.subscribers) == 1
+        for seconds, handshakes in ((30.0, 1), (30.1, 2)):
+            clock.now += seconds
+            chain.extend(1)
+            for _ in range(2):
+                await polled.poller.poll_head()
+            assert len(server.handshakes) == handshakes and len(server.subscribers) == 1
 
         server.refuses_subscriptions = True
         await server.drop_connections()
-        assert await _interval_when_up(polled) == 0.0
+        assert await _interval_when_up(polled) == SUBSCRIBED_POLL_SECONDS
         assert server.subscribers == []
 
         server.refuse = lambda: web.Response(status=403, headers={"Date": UNREADABLE_DATE})
@@ -116,6 +121,32 @@ async def test_new_heads_and_reorgs_are_reported() -> None:
         assert polled.tracker.head == chain.ref(11)
         assert polled.new_heads == [False, False, True]
         assert b"l1_reorg_depth_count 1.0" in polled.meter.text()
+
+
+@pytest.mark.parametrize(("interval", "seconds"), [(12.0, 300.0), (100.0, 500.0)])
+async def test_what_stands_still_is_named_after_its_time(
+    interval: float, seconds: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A head after five minutes or five polls; a finalized block after an hour in which the head has changed."""
+    clock, chain = ManualClock(0.0), FakeL1Chain(10)
+    monkeypatch.setattr(head_poller, "time", SimpleNamespace(monotonic=clock, time=time.time))
+    async with running_poller(chain.methods(5, finalized=FakeL1Chain(10)), poll_interval=interval) as polled:
+
+        async def problems_at(now: float) -> list[str]:
+            clock.now = now
+            await polled.poller.poll_head()
+            await polled.poller.poll_finality()
+            return [problem.text for problem in polled.poller.problems]
+
+        clock.now = 4000
+        assert polled.poller.problems == (), "there is no head yet"
+        assert await problems_at(4000) == await problems_at(4000 + seconds) == []
+        (text,) = await problems_at(4001 + seconds)
+        assert text.endswith(f"has not changed for {seconds + 1:.0f} s")
+        chain.extend(1)
+        assert await problems_at(4000 + 3600) == [] and "FINALITY-STALE" not in capsys.readouterr().err
+        assert await problems_at(4001 + 3600) == []
+        assert capsys.readouterr().err.count("code=FINALITY-STALE") == 1
 
 
 @pytest.mark.condition("C3")

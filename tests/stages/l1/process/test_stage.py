@@ -242,10 +242,11 @@ async def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter
 
 
 @pytest.mark.option("l1.rpckind")
+@pytest.mark.fault("F4")
 @pytest.mark.condition("C2")
 @pytest.mark.parametrize("kind", ["basic", "debug_geth", "any", "alchemy"])
 async def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L1Filter) -> None:
-    """[OPT71, OPT72]"""
+    """[OPT71, OPT72, OPT73]"""
     served = recorded(recording)
 
     def raw(block_hash: str) -> Any:
