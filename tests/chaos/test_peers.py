@@ -22,6 +22,7 @@ from tests.support.processes.programs import (
     call_batch,
     unready_reasons,
     wait_for,
+    with_numbers,
 )
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
@@ -132,7 +133,8 @@ def test_engines_fetch_gaps_or_are_named(net: Devnet, module_leftovers: Leftover
     source, peer = ("--el-sync-from", net.node("sequencer")["engine"]), net.node("sequencer")["p2p"]
     options = {"p2p.sync.req-resp": "false", "verifier.l1-confs": L1_CONFS}
     fetching = ExtraNode(module_leftovers, net, peer, options, "fetching", source)
-    alone = ExtraNode(module_leftovers, net, peer, options, "alone")
+    numbers = with_numbers({"rollup_node.stages.engine.unsafe.unsafe_rows.SHOW_SECONDS": 4.0})
+    alone = ExtraNode(module_leftovers, net, peer, options, "alone", **numbers)
     nodes = fetching, alone
     try:
         missing = unsafe(net, "sequencer")

@@ -69,8 +69,9 @@ class ExtraNode:
         fields: Mapping[str, object],
         name: str = "own",
         engine: tuple[str, ...] = (),
+        **environment: str,
     ) -> None:
-        self._watch, self._root = watch, watch.folder / name
+        self._watch, self._root, self._environment = watch, watch.folder / name, environment
         self._root.mkdir()
         self.engine = ExtraEngine(watch, net, *engine)
         self._options = network_options(net) | {
@@ -95,7 +96,7 @@ class ExtraNode:
         """Start the node, with these options besides."""
         self._options |= fields
         words = [f"--{name}={value}" for name, value in self._options.items()]
-        self.program, self._url = Program(self._watch, "rollup_node", *words), ""
+        self.program, self._url = Program(self._watch, "rollup_node", *words, **self._environment), ""
         return self.program
 
     @property

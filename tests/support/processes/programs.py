@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, shared_fork_server
+from tests.support.processes.forked_programs import COMMANDS, NUMBERS, ForkedProgram, shared_fork_server
 from tests.support.processes.leftovers import Leftovers
 
 T = TypeVar("T")
@@ -241,6 +241,11 @@ class Program:
         if self.running:
             self.process.kill()
         self.process.wait()
+
+
+def with_numbers(numbers: Mapping[str, float]) -> dict[str, str]:
+    """Return the environment of a node or network whose modules have other numbers, by dotted name."""
+    return {NUMBERS: json.dumps(numbers)}
 
 
 CALLDATA = ("--da", "calldata")
