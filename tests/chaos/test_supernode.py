@@ -15,7 +15,7 @@ import pytest
 from rollup_node.node import cli
 from tests.support.processes.chains import CHAINS, MESSAGES, Chains
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, RpcError, call, wait_for, with_numbers
+from tests.support.processes.programs import CALLDATA, RpcError, call, wait_for
 from tests.tools.commands.test_bundle import unpacked
 
 L1_SECONDS = 2
@@ -30,8 +30,8 @@ def net(module_leftovers: Leftovers) -> Iterator[Chains]:
     words = ("--chains", "2", "--supernodes", "2", *MESSAGES, "--l1-block-time", str(L1_SECONDS), *CALLDATA)
     options = module_leftovers.folder / OPTIONS
     options.write_text(ADMIN)
-    numbers = with_numbers({"rollup_node.node.supervisor.chain_group.FIRST_PAUSE": 4.0})
-    with Chains(module_leftovers, *words, OP_SUPERNODE_CONFIG=str(options), **numbers) as running:
+    numbers = {"rollup_node.node.supervisor.chain_group.FIRST_PAUSE": 4.0}
+    with Chains(module_leftovers, *words, OP_SUPERNODE_CONFIG=str(options), numbers=numbers) as running:
         running.wait_for_height(2)
         yield running
         for name in running.supernodes:
@@ -52,7 +52,7 @@ def lag(net: Chains) -> float:
                 seen[name] = time.monotonic()
         return len(seen) == 2
 
-    wait_for(both, f"block {target} of chain {OTHER} is local safe")
+    wait_for(both, f"block {target} of chain {OTHER} is local safe", every=0.1)
     return seen[here] - seen[ahead]
 
 
