@@ -1,10 +1,14 @@
-"""A whole network under attack, while which it sequences, derives and answers, and no process is restarted: its RPC
-servers, its P2P listeners and its metrics are attacked at once, and another chain answers behind its L1 URL for a while
-[LHD23, FIN9]."""
+"""A whole network on an external L1 under attack, while which it sequences, derives and answers, and no process is
+restarted: its RPC servers, its P2P listeners and its metrics are attacked at once, another chain answers behind its L1
+URL for a while, and L1 and its Beacon API are unreachable [LHD23, FIN9]. In the end supervisor and devnet command are
+killed, and leave no process, socket or file behind."""
 
 import contextlib
 import json
+import os
+import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -15,7 +19,17 @@ from rollup_node.tools.devnet.cli import main as devnet_main
 from tests.support.processes.forked_attacks import UNDER_WAY
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, http_get, unready_reasons, wait_for
+from tests.support.processes.programs import (
+    Devnet,
+    Program,
+    assert_same_outputs,
+    call,
+    http_get,
+    is_alive,
+    reports_problem,
+    unready_reasons,
+    wait_for,
+)
 from tests.support.servers.tcp_relay import TcpRelay
 
 ROOT = Path(__file__).parents[2]
@@ -35,29 +49,30 @@ OTHER_GENESIS = {"number": "0x800"}
 
 
 class Network(NamedTuple):
-    """A sequencer and a verifier, and the relay through which they reach the L1 of a genesis file."""
+    """A sequencer and a verifier, and the relays through which they reach the L1 of a genesis file."""
 
     devnet: Devnet
-    relay: TcpRelay
+    l1_relay: TcpRelay
+    beacon_relay: TcpRelay
     l1: str
     genesis: Path
 
 
 @pytest.fixture(scope="module")
 def network(module_leftovers: Leftovers) -> Iterator[Network]:
-    """Yield the network, whose nodes end with equal output roots."""
+    """Yield the network, which the last test kills."""
     directory = module_leftovers.folder / "net"
     assert devnet_main(["--prepare", "--data-dir", str(directory)]) == 0
     genesis = directory / "l1-genesis.json"
     with l1_program(module_leftovers, genesis) as l1:
         url, beacon = endpoints(l1)
         with (
-            TcpRelay(port_of(url)) as relay,
-            Devnet(module_leftovers, "--l1", relay.url, "--beacon", beacon, *CALLDATA) as devnet,
+            TcpRelay(port_of(url)) as l1_relay,
+            TcpRelay(port_of(beacon)) as beacon_relay,
+            Devnet(module_leftovers, "--l1", l1_relay.url, "--beacon", beacon_relay.url) as devnet,
         ):
             devnet.wait_for_first_safe()
-            yield Network(devnet, relay, url, genesis)
-            devnet.finish()
+            yield Network(devnet, l1_relay, beacon_relay, url, genesis)
 
 
 def l1_program(leftovers: Leftovers, genesis: Path) -> Program:
@@ -145,11 +160,57 @@ def test_a_chain_that_takes_the_place_of_l1_for_a_while(network: Network, leftov
         net.wait(lambda: all(net.finalized_number(name) > 0 for name in net.nodes), "finalized blocks")
         wait_for(lambda: number_of(other_url, "finalized") > number_of(network.l1, "latest"), "finality of the other")
         before = incarnations(net)
-        network.relay.redirect(port_of(other_url))
+        network.l1_relay.redirect(port_of(other_url))
         net.wait(lambda: all(refuses_l1(net, name) for name in net.nodes), "the other chain is refused")
-        network.relay.redirect(port_of(network.l1))
+        network.l1_relay.redirect(port_of(network.l1))
         final, safe = net.finalized_number("verifier"), net.safe_number()
         net.wait(lambda: net.finalized_number("verifier") > final, "finality after the other chain")
         net.wait(lambda: net.safe_number() > safe, "safe blocks after the other chain")
         wait_for(lambda: net.is_ready("verifier"), "a ready verifier")
         assert incarnations(net) == before
+
+
+def test_l1_and_beacon_outages_of_all_nodes(network: Network) -> None:
+    """The nodes report them in `/readyz`, and have equal output roots afterwards."""
+    net = network.devnet
+    for relay, process in ((network.beacon_relay, "blobs"), (network.l1_relay, "l1")):
+        relay.cut()
+        text = f"{relay.name}: cannot connect (Connection refused)"
+        for name in net.nodes:
+            rpc = net.node(name)["rpc"]
+            net.wait(partial(reports_problem, rpc, process, text), f"problem of {name}: {process}: {text}")
+        relay.restore()
+        net.wait(lambda: all(map(net.is_ready, net.nodes)), "ready nodes")
+        higher = net.safe_number() + 2
+        for name in net.nodes:
+            net.wait_for_safe(higher, name)
+    ours, theirs = (net.node(name)["rpc"] for name in net.nodes)
+    assert_same_outputs(ours, theirs, higher)
+
+
+def sockets_below(folder: Path) -> list[str]:
+    """Return the Unix sockets below a folder, bound ones and files."""
+    bound = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if f"{folder}/" in line]
+    return bound + [str(path) for path in folder.rglob("*") if path.is_socket()]
+
+
+@pytest.mark.fault("F56")
+def test_killed_programs_leave_nothing_behind(network: Network, module_leftovers: Leftovers) -> None:
+    """The supervisor first. The command is stopped meanwhile, since it would end the network after its node; what it
+    leaves behind itself is seen at the end of the module."""
+    net = network.devnet
+    net.wait(lambda: all(map(net.is_ready, net.nodes)), "both nodes to be ready")
+    folder = Path(net.node("verifier")["processes"]).parent
+    net.wait(lambda: len(net.processes("verifier")) == 9, "all processes of the verifier")
+    pids = [entry["pid"] for entry in net.processes("verifier").values()]
+    assert all(map(is_alive, pids)) and sockets_below(folder)
+    net.process.send_signal(signal.SIGSTOP)
+    os.kill(net.process_entry("verifier", "supervisor")["pid"], signal.SIGKILL)
+
+    def left() -> list[object]:
+        return [*filter(is_alive, pids), *sockets_below(folder), *([folder] if folder.exists() else [])]
+
+    wait_for(lambda: not left(), "clean-up after the supervisor")
+    net.wait(lambda: net.is_ready("sequencer"), "ready sequencer")
+    assert len(module_leftovers.processes()) >= 4 + 9
+    net.kill()

@@ -19,8 +19,6 @@ from tests.support.processes.programs import (
     call,
     http_get,
     reports_problem,
-    unready_reasons,
-    wait_for,
 )
 
 PERIOD = 8
@@ -72,19 +70,19 @@ def test_a_forged_l1_is_followed_without_a_checkpoint_alone(net: Devnet, module_
     proving = ExtraNode(module_leftovers, net, "", lie | right | wrong_network(folder), name="proving")
     assert "is not a beacon node of devnet" in proving.program.wait_for_exit().error_line()
     proving.start(right)
-    wait_for(partial(has_loot, trusting.engine.http), f"the loot: {trusting.program.out[-3000:]}")
+    trusting.wait(partial(has_loot, trusting.engine.http), "the loot")
     status = call(trusting.url, "optimism_syncStatus")
     # The labels are polled seldom, and may still be at genesis.
     assert all(has_block(forged, status[name]) for name in ("current_l1", "head_l1"))
     trusting.stop()
-    wait_for(partial(reports_problem, proving.url, "l1", "L1-UNPROVEN"), f"the lie: {proving.program.out[-3000:]}")
+    proving.wait(partial(reports_problem, proving.url, "l1", "L1-UNPROVEN"), "the lie")
     status = call(proving.url, "optimism_syncStatus")
     assert not any(has_block(forged, status[name]) for name in L1_HEADS), status
     assert status["unsafe_l2"]["number"] == 0 and not has_loot(proving.engine.http)
     proving.program.stop()
     proving.start({"l1": f"{forged},{net.network['l1']}", "l1.beacon": net.network["beacon"]})
-    wait_for(lambda: proving.head("safe_l2") >= 1, f"the honest L1: {proving.program.out[-3000:]}")
-    wait_for(lambda: unready_reasons(proving.url) == [], f"ready: {proving.program.out[-3000:]}")
+    proving.wait_for_head(1, "safe_l2")
+    proving.wait_until_ready()
     assert_same_chain(net, proving, proving.head("safe_l2"))
     assert not has_loot(proving.engine.http)
     proving.stop()

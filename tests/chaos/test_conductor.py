@@ -54,10 +54,10 @@ def starts(rpc: str) -> bool:
 def start_sequencer(rpc: str, blocks: ConductedChain) -> None:
     """What the conductor does with a leader that does not sequence."""
     wait_for(lambda: call(rpc, "admin_sequencerActive") is False, "the sequencer is stopped")
-    wait_for(lambda: not unready_reasons(rpc), "the node is ready")
+    wait_for(lambda: not unready_reasons(rpc), "the node is ready", every=0.2)
     length = len(blocks.hashes())
     wait_for(lambda: starts(rpc), "the heads are known and the sequencer is started")
-    wait_for(lambda: len(blocks.hashes()) >= length + 2, "two blocks")
+    wait_for(lambda: len(blocks.hashes()) >= length + 2, "two blocks", every=0.2)
     blocks.check()
 
 

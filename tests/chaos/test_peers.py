@@ -22,7 +22,6 @@ from tests.support.processes.programs import (
     call,
     call_batch,
     unready_reasons,
-    wait_for,
 )
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
@@ -73,7 +72,7 @@ def late(net: Devnet, module_leftovers: Leftovers) -> Iterator[ExtraNode]:
 
 def test_a_late_verifier_gets_missing_blocks_from_peers(net: Devnet, late: ExtraNode) -> None:
     missing = unsafe(net, "sequencer")
-    net.wait(lambda: late.head() >= missing, f"block {missing}: {late.program.out[-3000:]}")
+    late.wait_for_head(missing)
     status = call(late.url, "optimism_syncStatus")
     assert status["safe_l2"]["number"] == 0, "no block was derived"
     assert_same_chain(net, late, missing)
@@ -98,7 +97,7 @@ def test_one_node_is_killed_and_another_partitioned(net: Devnet, late: ExtraNode
     for name in net.nodes:
         wait_unsafe(net, name, now)
     net.wait(lambda: call(url, "opp2p_peerStats")["connected"] >= 1, "peer after the partition")
-    wait_for(lambda: late.head() >= now, f"block {now} of the killed node: {late.program.out[-3000:]}")
+    late.wait_for_head(now)
     assert_same_chain(net, late, now)
     net.wait(lambda: unsafe(net, "verifier") >= unsafe(net, "sequencer") - 1, "tip of the partitioned node")
 
@@ -133,13 +132,14 @@ def test_engines_fetch_gaps_or_are_named(net: Devnet, module_leftovers: Leftover
     source, peer = ("--el-sync-from", net.node("sequencer")["engine"]), net.node("sequencer")["p2p"]
     options = {"p2p.sync.req-resp": "false", "verifier.l1-confs": L1_CONFS}
     fetching = ExtraNode(module_leftovers, net, peer, options, "fetching", source)
-    alone = ExtraNode(module_leftovers, net, peer, options, "alone")
+    numbers = {"rollup_node.stages.engine.unsafe.unsafe_rows.SHOW_SECONDS": 4.0}
+    alone = ExtraNode(module_leftovers, net, peer, options, "alone", numbers=numbers)
     nodes = fetching, alone
     try:
         missing = unsafe(net, "sequencer")
-        wait_for(lambda: fetching.head() >= missing, f"block {missing}: {fetching.program.out[-3000:]}")
+        fetching.wait_for_head(missing)
         last = fetching.head()
-        wait_for(lambda: fetching.head() > last, "gossip goes on above the gap")
+        fetching.wait_for_head(last + 1)
         calls = [("eth_getBlockByNumber", hex(number), False) for number in range(1, last + 1)]
         ours, theirs = (
             [block["hash"] for block in call_batch(url, *calls)]
@@ -149,9 +149,7 @@ def test_engines_fetch_gaps_or_are_named(net: Devnet, module_leftovers: Leftover
         assert fetching.head("safe_l2") == 0, "no block was derived"
 
         named = re.compile("EL-SYNC-STALLED.*does not get blocks 1 to.*from its peers")
-        wait_for(
-            lambda: any(map(named.search, unready_reasons(alone.url))), f"the gap is named: {alone.program.out[-3000:]}"
-        )
+        alone.wait(lambda: any(map(named.search, unready_reasons(alone.url))), "the gap is named")
         assert alone.head() == 0 and int(call(alone.engine.http, "eth_blockNumber"), 16) == 0
         for node in nodes:
             assert "missing block from peer" not in node.program.out and "a bug ends" not in node.program.out
@@ -178,19 +176,19 @@ def test_a_sequencer_that_follows_takes_over(net: Devnet, module_leftovers: Left
     peers = ",".join(net.node(name)["p2p"] for name in net.nodes)
     node = ExtraNode(module_leftovers, net, peers, options, "following", ("--el-sync-from", sequencer["engine"]))
     try:
-        wait_for(lambda: node.head("safe_l2") >= 1, f"the source's safe head: {node.program.out[-3000:]}")
+        node.wait_for_head(1, "safe_l2")
         assert set(node.processes()) == {"supervisor", "sweeper", "l1", "compute", "engine", "p2p", "rpc"}
         last = call(sequencer["rpc"], "admin_stopSequencer")
-        wait_for(lambda: call(node.url, "optimism_syncStatus")["unsafe_l2"]["hash"] == last, "the last block")
+        node.wait(lambda: call(node.url, "optimism_syncStatus")["unsafe_l2"]["hash"] == last, "the last block")
         handed_over = node.head()
         call(node.url, "admin_startSequencer", last)
         end = handed_over + BUILT
-        wait_for(lambda: node.head() >= end, f"it builds: {node.program.out[-3000:]}")
+        node.wait_for_head(end)
         for name in net.nodes:
             net.wait(partial(has_block, net, name, handed_over + 1), f"its blocks by gossip at the {name}")
         net.wait_for_safe(end)
-        wait_for(lambda: node.head("safe_l2") >= end, f"its blocks are safe: {node.program.out[-3000:]}")
-        wait_for(lambda: unready_reasons(node.url) == [], f"ready: {node.program.out[-3000:]}")
+        node.wait_for_head(end, "safe_l2")
+        node.wait_until_ready()
         assert_same_outputs(node.url, source, end)
         assert "a bug ends" not in node.program.out and "died" not in node.program.out
         back = call(node.url, "admin_stopSequencer")

@@ -30,7 +30,8 @@ def net(module_leftovers: Leftovers) -> Iterator[Chains]:
     words = ("--chains", "2", "--supernodes", "2", *MESSAGES, "--l1-block-time", str(L1_SECONDS), *CALLDATA)
     options = module_leftovers.folder / OPTIONS
     options.write_text(ADMIN)
-    with Chains(module_leftovers, *words, OP_SUPERNODE_CONFIG=str(options)) as running:
+    numbers = {"rollup_node.node.supervisor.chain_group.FIRST_PAUSE": 4.0}
+    with Chains(module_leftovers, *words, OP_SUPERNODE_CONFIG=str(options), numbers=numbers) as running:
         running.wait_for_height(2)
         yield running
         for name in running.supernodes:
@@ -51,7 +52,7 @@ def lag(net: Chains) -> float:
                 seen[name] = time.monotonic()
         return len(seen) == 2
 
-    wait_for(both, f"block {target} of chain {OTHER} is local safe")
+    wait_for(both, f"block {target} of chain {OTHER} is local safe", every=0.1)
     return seen[here] - seen[ahead]
 
 
@@ -117,10 +118,14 @@ def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> N
     net.wait(lambda: net.height(KILLED, "local_safe_l2") >= net.height(OTHER), "derived again what is verified")
     os.kill(engine, signal.SIGSTOP)
     try:
+        # A block that is denied at this moment has the chain derived again from below what is verified.
+        known = max(net.height(OTHER), net.height(KILLED, "local_safe_l2"))
         last = net.height(OTHER, "local_safe_l2")
         net.wait(lambda: net.height(OTHER, "local_safe_l2") >= last + BLOCKS, "the other goes on")
         net.wait(lambda: f"chain {KILLED}: engine: " in net.reasons(), "the engine is named")
-        assert net.height(OTHER) <= net.height(KILLED, "local_safe_l2"), "nothing is verified beyond the engine"
+        assert net.height(OTHER) <= max(known, net.height(KILLED, "local_safe_l2")), (
+            "nothing is verified beyond the engine"
+        )
         root = net.super_root(net.head(OTHER)["timestamp"])
         assert root is not None, "what is verified needs no engine"
     finally:

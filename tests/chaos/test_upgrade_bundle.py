@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from tests.support.processes.chains import CHAINS, Chains
 from tests.support.processes.extra_node import ExtraNode, assert_same_chain
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, call, http_get, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, call, http_get
 
 FORKS = ("--fork", "jovian=2", "--fork", "karst=4", "--fork", "lagoon=8")
 ACTIVATION = 8
@@ -88,7 +88,7 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             )
             own.kill()
             own.start({"rollup.lagoon-bundle": seen})
-            wait_for(lambda: own.head("safe_l2") >= ACTIVATION + 4, f"safe head: {own.program.out[-3000:]}")
+            own.wait_for_head(ACTIVATION + 4, "safe_l2")
             assert_same_chain(net, own, ACTIVATION + 4)
             block = call(net.node("verifier")["engine"], "eth_getBlockByNumber", hex(ACTIVATION), True)
             expected = (upgrades.SET_FEATURE, *upgrades.carried_bundle("lagoon", THEIRS).transactions, upgrades.FUND)
@@ -111,7 +111,7 @@ def test_a_node_that_has_built_a_wrong_block_goes_on_with_the_right_bundle(lefto
             reason(net, alone.url, "BUNDLE-UNCONFIRMED", "batches after the activation of lagoon")
             alone.kill()
             alone.start({"rollup.lagoon-bundle": FILE})
-            wait_for(lambda: alone.head("safe_l2") >= ACTIVATION + 6, f"safe head: {alone.program.out[-3000:]}")
+            alone.wait_for_head(ACTIVATION + 6, "safe_l2")
             assert "do not build on block 8" in alone.program.out
             net.wait_for_safe(ACTIVATION + 6)
             assert_same_chain(net, alone, ACTIVATION + 6)

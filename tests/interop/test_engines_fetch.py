@@ -11,7 +11,7 @@ from tests.support.foreign.engines import ENGINES, ForeignEngine, connect_engine
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.extra_node import ExtraNode
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, call, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, call
 
 L1_CONFS = 100_000
 """More confirmations than L1 has blocks: derivation waits, so that no block comes from L1."""
@@ -57,7 +57,7 @@ def test_a_gap_below_gossiped_blocks(name: str, leftovers: Leftovers) -> None:
         node = ExtraNode(leftovers, late.net, late.net.node("sequencer")["p2p"], options)
         try:
             missing = late.net.sync_status("verifier")["unsafe_l2"]["number"]
-            wait_for(lambda: node.head() > missing, f"the gap is closed: {node.program.out[-3000:]}")
+            node.wait_for_head(missing + 1)
             assert_same_block(late, missing)
             assert node.head("safe_l2") == 0, "no block was derived"
         finally:
@@ -74,7 +74,7 @@ def test_the_chain_of_a_follow_source(name: str, leftovers: Leftovers) -> None:
         try:
             late.net.wait_for_safe(1)
             first = late.net.safe_number()
-            wait_for(lambda: node.head("safe_l2") > first, f"it follows: {node.program.out[-3000:]}")
+            node.wait_for_head(first + 1, "safe_l2")
             assert_same_block(late, first)
         finally:
             node.stop()

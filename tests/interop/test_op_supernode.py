@@ -117,16 +117,16 @@ def test_a_verifier_follows_a_supernode_that_is_killed_and_comes_back(
             theirs, ours = supernode.status(), call(node.url, "optimism_syncStatus")
             return all(ours[name] == theirs[name] and ours[name]["number"] > 0 for name in HEADS)
 
-        wait_for(follows, f"it follows: {node.program.out[-3000:]}")
-        wait_for(lambda: unready_reasons(node.url) == [], "ready")
+        node.wait(follows, "it follows")
+        node.wait_until_ready()
         before = {name: node.head(name) for name in ("unsafe_l2", *HEADS)}
         supernode.program.kill()
-        wait_for(lambda: node.head() > before["unsafe_l2"] + BLOCKS, "gossip goes on")
+        node.wait_for_head(before["unsafe_l2"] + BLOCKS + 1)
         assert any("FOLLOW-UNREACHABLE" in unready_reason for unready_reason in unready_reasons(node.url))
         supernode.start()
-        wait_for(lambda: node.head("safe_l2") > before["safe_l2"], f"it follows again: {node.program.out[-3000:]}")
+        node.wait_for_head(before["safe_l2"] + 1, "safe_l2")
         assert all(node.head(name) >= before[name] for name in HEADS)
-        wait_for(lambda: unready_reasons(node.url) == [], "ready again")
+        node.wait_until_ready()
         last = node.head("safe_l2")
         net.wait_for_safe(last)
         assert_same_outputs(node.url, net.node("verifier")["rpc"], last)
@@ -147,12 +147,12 @@ def test_a_sequencer_follows_a_supernode(net: Devnet, supernode: Supernode, modu
     sequencer = net.node("sequencer")["rpc"]
     node = follower(module_leftovers, net, "sequencing", supernode.url, **options)
     try:
-        wait_for(lambda: node.head("safe_l2") >= 1, f"the source's safe head: {node.program.out[-3000:]}")
+        node.wait_for_head(1, "safe_l2")
         last = call(sequencer, "admin_stopSequencer")
-        wait_for(lambda: call(node.url, "optimism_syncStatus")["unsafe_l2"]["hash"] == last, "the last block")
+        node.wait(lambda: call(node.url, "optimism_syncStatus")["unsafe_l2"]["hash"] == last, "the last block")
         end = node.head() + BLOCKS
         call(node.url, "admin_startSequencer", last)
-        wait_for(lambda: node.head("safe_l2") >= end, f"its blocks are safe: {node.program.out[-3000:]}")
+        node.wait_for_head(end, "safe_l2")
         assert supernode.status()["safe_l2"]["number"] >= end
         net.wait(lambda: net.sync_status("verifier")["unsafe_l2"]["number"] >= end, "its blocks by gossip")
         last = call(node.url, "admin_stopSequencer")

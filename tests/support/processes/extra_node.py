@@ -2,13 +2,24 @@
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet, Program, call, call_batch, process_entries, wait_for
+from tests.support.processes.programs import (
+    Devnet,
+    Program,
+    as_json,
+    call,
+    call_batch,
+    process_entries,
+    unready_reasons,
+    wait_for,
+)
+
+T = TypeVar("T")
 
 
 class LocalNetwork(Protocol):
@@ -59,7 +70,7 @@ class ExtraNode:
     """A verifier with an embedded engine of its own beside a network, which knows one peer of it.
 
     It can be killed and started again on its files, with other options than those `given` first. `engine` are flags
-    of the engine."""
+    of the engine, `numbers` are those of the node."""
 
     def __init__(
         self,
@@ -69,8 +80,9 @@ class ExtraNode:
         fields: Mapping[str, object],
         name: str = "own",
         engine: tuple[str, ...] = (),
+        numbers: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        self._watch, self._root = watch, watch.folder / name
+        self._watch, self._root, self._numbers = watch, watch.folder / name, as_json(numbers)
         self._root.mkdir()
         self.engine = ExtraEngine(watch, net, *engine)
         self._options = network_options(net) | {
@@ -95,7 +107,8 @@ class ExtraNode:
         """Start the node, with these options besides."""
         self._options |= fields
         words = [f"--{name}={value}" for name, value in self._options.items()]
-        self.program, self._url = Program(self._watch, "rollup_node", *words), ""
+        self.program = Program(self._watch, "rollup_node", *words, ROLLUP_NODE_TEST_NUMBERS=self._numbers)
+        self._url = ""
         return self.program
 
     @property
@@ -109,6 +122,21 @@ class ExtraNode:
     def head(self, name: str = "unsafe_l2") -> int:
         """Return the number of a head in optimism_syncStatus."""
         return int(call(self.url, "optimism_syncStatus")[name]["number"])
+
+    def wait(self, condition: Callable[[], T], what: str) -> T:
+        """`wait_for`, which shows the node's log, and asks as seldom as `Devnet.wait`."""
+        try:
+            return wait_for(condition, what, every=0.2)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.program.out[-3000:]}") from None
+
+    def wait_for_head(self, number: int, name: str = "unsafe_l2") -> None:
+        """Wait until a head has at least that number."""
+        self.wait(lambda: self.head(name) >= number, f"{name} {number}")
+
+    def wait_until_ready(self) -> None:
+        """Wait until `/readyz` names no reason."""
+        self.wait(lambda: unready_reasons(self.url) == [], "it is ready")
 
     def processes(self) -> dict[str, dict[str, Any]]:
         """Return the entries of its processes, as `process_entries` does, once it writes them."""

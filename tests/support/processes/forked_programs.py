@@ -19,6 +19,7 @@ from rollup_node.tools.devnet.fork_server import ForkServer
 ROOT = Path(__file__).parents[3]
 COMMANDS = {**fork_server.PROGRAMS, "rollup_node": "tests.support.processes.forked_node"}
 """The module with the function `main` of each program, by the name after `python -m`."""
+NUMBERS = "ROLLUP_NODE_TEST_NUMBERS"
 
 shared = ExitStack()
 """Ends the shared server."""

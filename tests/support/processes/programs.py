@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, shared_fork_server
@@ -256,6 +257,11 @@ class Program:
         self.process.wait()
 
 
+def as_json(numbers: Mapping[str, float]) -> str:
+    """Return the value of NUMBERS for a forked node or network: other numbers in its modules, by dotted name."""
+    return json.dumps(dict(numbers))
+
+
 CALLDATA = ("--da", "calldata")
 """Makes the batcher of a Devnet post calldata: without blobs no program loads the KZG setup, which takes 1.5 s."""
 
@@ -266,7 +272,13 @@ class Devnet(Program):
     nodes: tuple[str, ...] = ("sequencer", "verifier")
 
     def __init__(
-        self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True, **environment: str
+        self,
+        leftovers: Leftovers,
+        *words: str,
+        duration: float = 600.0,
+        json: bool = True,
+        numbers: Mapping[str, float] = MappingProxyType({}),
+        **environment: str,
     ) -> None:
         self.root = leftovers.folder / "net"
         # That of a network of another test in this folder would be taken for this one's.
@@ -274,7 +286,7 @@ class Devnet(Program):
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
         command = ("devnet", "--data-dir", str(self.root), *pace, *form, *words)
-        super().__init__(leftovers, "rollup_node", *command, **environment)
+        super().__init__(leftovers, "rollup_node", *command, ROLLUP_NODE_TEST_NUMBERS=as_json(numbers), **environment)
 
     @property
     def network(self) -> dict[str, Any]:
