@@ -4,9 +4,10 @@ from typing import Any
 
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
-from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.messages.engine import AttributesReady, AttributesResult
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture
@@ -16,16 +17,20 @@ VALID = ForkchoiceAnswer("VALID")
 TAKEN = PayloadAnswer("VALID")
 
 
-def started(chain: ChainFixture, unsafe: L2BlockRef, safe: L2BlockRef) -> AttributesHandler:
+def handler_of(rollup: RollupConfig, heads: Heads, config: SystemConfig) -> AttributesHandler:
+    """Return a handler whose engine has accepted these heads; `config` is that of the safe block."""
     controller = EngineController()
-    handler = AttributesHandler(chain.rollup, controller)
-    controller.start(Heads(unsafe, safe, safe, chain.genesis))
-    handler.start(1, chain.known[safe.hash].config)
-    call = handler.controller.forkchoice_due()
-    assert call == ForkchoiceUpdate(Forkchoice(unsafe.hash, safe.hash, chain.genesis.hash))
-    assert handler.answer(call, VALID) is None
-    assert handler.controller.forkchoice_due() is None
+    handler = AttributesHandler(rollup, controller)
+    controller.start(heads)
+    handler.start(1, config)
+    call = controller.forkchoice_due()
+    assert call == ForkchoiceUpdate(heads.forkchoice())
+    assert handler.answer(call, VALID) is None and controller.forkchoice_due() is None
     return handler
+
+
+def started(chain: ChainFixture, unsafe: L2BlockRef, safe: L2BlockRef) -> AttributesHandler:
+    return handler_of(chain.rollup, Heads(unsafe, safe, safe, chain.genesis), chain.known[safe.hash].config)
 
 
 def derived(

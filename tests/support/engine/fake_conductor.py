@@ -1,7 +1,7 @@
 """A conductor on loopback, in the JSON of its RPC: a leader or not, that stores payloads, refuses, is slow or hangs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,8 +19,7 @@ class FakeConductor:
     """`is_leader` answers conductor_leader, and a commit is refused without it.
 
     `hold` keeps each answer back while it is cleared. `answers` are bodies or HTTP statuses that replace the next
-    answers. `requests` are all requests, `committed` the payloads that were stored; `on_commit` is called before a
-    payload is stored."""
+    answers. `requests` are all requests, `committed` the payloads that were stored."""
 
     def __init__(self, *, is_leader: bool = True) -> None:
         self.is_leader = is_leader
@@ -29,7 +28,6 @@ class FakeConductor:
         self.answers: list[dict[str, Any] | bytes | int] = []
         self.requests: list[dict[str, Any]] = []
         self.committed: list[ExecutionPayload] = []
-        self.on_commit: Callable[[ExecutionPayload], None] = lambda payload: None
         self.url = ""
 
     def count(self, method: str) -> int:
@@ -42,7 +40,6 @@ class FakeConductor:
             return {"result": self.is_leader}
         assert method == "conductor_commitUnsafePayload"
         payload = envelope_from_json(params[0])
-        self.on_commit(payload)
         if not self.is_leader:
             return {"error": {"code": -32000, "message": NOT_LEADER}}
         self.committed.append(payload)

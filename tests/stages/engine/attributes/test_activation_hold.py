@@ -11,7 +11,7 @@ import pytest
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade, other_upgrade
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetBlock
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, BatchParent
+from rollup_node.stages.messages.engine import AttributesReady, BatchParent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -62,16 +62,6 @@ def test_another_bundle_is_described_and_written(chains: int) -> None:
     assert f"in --rollup.bundle-dir: {result.file_name} " in result.text
 
 
-def test_a_bundle_that_nobody_carries_is_written_too() -> None:
-    file = carried_file("lagoon", LAGOON[1])
-    entries = (*file.entries[:3], file.entries[3]._replace(gas=5), *file.entries[4:])
-    bundle = encode_bundle("lagoon", file._replace(entries=entries, extra_gas=9), "", "")
-    result = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
-    assert result is not None and result.carried is None
-    again = parse_bundle(result.file)
-    assert (again.entries, again.extra_gas) == (entries, 9)
-
-
 @pytest.mark.parametrize(("ours", "theirs", "verb"), [(1, 2, "has"), (2, 1, "lacks")])
 def test_another_dependency_set_is_named(ours: int, theirs: int, verb: str) -> None:
     result = seen(first_block(using(LAGOON[0], theirs)), using(LAGOON[0], ours).rollup)
@@ -117,20 +107,6 @@ def test_any_other_block_is_not_waited_for(block: ExecutionPayload) -> None:
     assert seen(block) is None
 
 
-def test_blocks_without_upgrade_transactions_are_compared_as_ever() -> None:
-    chain = chain_with({**FORKS, "lagoon": GENESIS_TIME + 4})
-    assert seen(changed(transactions=()), chain.rollup) is None
-
-
-def test_a_fork_whose_bundle_cannot_be_chosen_is_not_waited_for() -> None:
-    """No option could end the wait; the bundle of Karst is that of every release."""
-    file = carried_file("karst", BUNDLE_FORKS["karst"].carried[0])
-    times = {**dict.fromkeys(ALL_FORKS, 0), "karst": GENESIS_TIME + 2}
-    bundle = encode_bundle("karst", file._replace(entries=(file.entries[0]._replace(gas=5), *file.entries[1:])), "", "")
-    block = first_block(chain_with(times, bundles={"karst": bundle}))
-    assert seen(block, chain_with(times).rollup) is None
-
-
 # --- what L1 says --------------------------------------------------------------------------------------------------
 
 
@@ -160,27 +136,6 @@ def ask(handler: AttributesHandler, message: AttributesReady, *parents: BatchPar
     handler.add(msgspec.structs.replace(message, parents=parents))
 
 
-def test_the_engine_keeps_its_chain_while_derivation_waits() -> None:
-    _, handler, message, refs = held()
-    assert handler.hold is not None and not handler.building and handler.next() is None
-    assert handler.controller.heads is not None and handler.controller.heads.unsafe == refs[-1]
-    for _ in range(3):
-        ask(handler, message)
-        assert handler.next() == GetBlock(1)
-        assert step_through(handler, BLOCK) is None and handler.next() is None
-    assert not handler.hold.confirmed
-
-
-def test_l1_confirms_the_block_in_the_handler() -> None:
-    chain, handler, message, refs = held()
-    ask(handler, message, BatchParent(2, refs[2].hash[:20]))
-    assert handler.next() == GetBlock(2)
-    assert step_through(handler, chain.payloads[refs[2].hash]) is None
-    assert handler.next() == GetBlock(1)
-    assert step_through(handler, BLOCK) is None
-    assert handler.hold is not None and handler.hold.confirmed and handler.next() is None
-
-
 def test_our_block_is_built_where_l1_names_another_one() -> None:
     _, handler, message, _ = held()
     ask(handler, message, BatchParent(1, b"\x07" * 20))
@@ -188,18 +143,6 @@ def test_our_block_is_built_where_l1_names_another_one() -> None:
     assert step_through(handler, BLOCK) is None
     assert asked(handler) == message.attributes and handler.hold is None and handler.building
     assert step_through(handler, BUILD) is None
-
-
-def test_the_sequencer_may_put_our_block_in_its_place() -> None:
-    """Or one that is invalid for another reason."""
-    _, handler, message, _ = held()
-    ask(handler, message)
-    outcome = step_through(handler, first_block(OURS))
-    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and handler.hold is None
-    _, handler, message, _ = held()
-    ask(handler, message)
-    assert step_through(handler, changed(prev_randao=b"\x01" * 32, block_hash=b"\x02" * 32)) is None
-    assert asked(handler) == message.attributes and handler.building
 
 
 def test_the_sequencer_may_sign_our_block_later() -> None:

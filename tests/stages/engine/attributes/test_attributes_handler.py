@@ -13,17 +13,14 @@ from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
-    GetPayload,
-    NewPayload,
     PayloadAnswer,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.messages.engine import AttributesOutcome
-from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import (
     BUILD,
-    TAKEN,
     VALID,
     asked,
     at_step,
@@ -32,43 +29,6 @@ from tests.support.engine.attributes_jobs import (
     started,
     step_through,
 )
-
-
-def test_builds_on_the_tip(chain: ChainFixture) -> None:
-    handler = started(chain, chain.genesis, chain.genesis)
-    message = derived(chain, chain.genesis)
-    assert handler.offer(message) is None
-    assert handler.building
-    genesis = chain.genesis.hash
-    assert handler.next() == ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), message.attributes)
-    assert handler.next() == handler.next(), "a need is repeated until it is met"
-    assert step_through(handler, BUILD) is None
-    assert handler.next() == GetPayload(b"payload1", message.attributes.timestamp)
-    payload = chain.seal(chain.genesis, message.attributes)
-    assert step_through(handler, payload) is None
-    assert handler.next() == NewPayload(payload)
-    assert step_through(handler, TAKEN) is None
-    assert handler.next() == ForkchoiceUpdate(Forkchoice(payload.block_hash, payload.block_hash, genesis))
-    outcome = step_through(handler, VALID)
-    ref = chain.ref(payload)
-    assert outcome is not None
-    assert (outcome.outcome, outcome.safe_head, outcome.reason) == (AttributesOutcome.ACCEPTED, ref, None)
-    assert outcome.safe_config == chain.known[ref.hash].config
-    assert outcome.built == payload
-    assert handler.controller.heads == Heads(ref, ref, ref, chain.genesis)
-    assert handler.next() is None and handler.controller.forkchoice_due() is None, "an identical forkchoice is not sent"
-
-
-def test_consolidates_with_the_block_that_is_there(chain: ChainFixture) -> None:
-    refs = chain.build(3, users=[chain.user])
-    handler = started(chain, refs[3], refs[0])
-    assert handler.offer(derived(chain, refs[0])) is None
-    assert not handler.building
-    assert handler.next() == GetBlock(1)
-    outcome = step_through(handler, chain.payloads[refs[1].hash])
-    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and outcome.built is None
-    assert handler.controller.heads == Heads(refs[3], refs[1], refs[1], chain.genesis)
-    assert handler.controller.forkchoice_due() == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[1].hash, refs[0].hash))
 
 
 def test_one_forkchoice_update_per_l1_block_while_consolidating(chain: ChainFixture) -> None:
@@ -154,16 +114,6 @@ def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, 
     assert outcome.safe_head.number == 1 and outcome.reason
 
 
-def test_an_engine_with_other_forks_is_critical_whatever_the_block(
-    chain: ChainFixture, chain_before_holocene: ChainFixture
-) -> None:
-    """[ENG13] No batch is dropped for it, before Holocene or since."""
-    for item, text in ((chain, "unexpected minBaseFee"), (chain_before_holocene, "eip1559Params is missing")):
-        handler = at_step(item, AttributesStep.START)
-        with pytest.raises(ForkMismatchError, match=text):
-            step_through(handler, ErrorAnswer(-38003, text))
-
-
 def test_the_time_of_the_l1_block_derived_from_decides_on_replacement() -> None:
     boundary = 1_000 + 12 * 3
     forks = dict.fromkeys(("regolith", "canyon", "delta", "ecotone", "fjord", "granite"), 0)
@@ -199,29 +149,6 @@ def test_an_engine_that_seals_another_block_is_at_fault(
     assert handler.next() == due
     expected = AttributesOutcome.REPLACED_BY_DEPOSITS if deposits else AttributesOutcome.ACCEPTED
     assert finish(handler, sealed).outcome is expected
-
-
-def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
-    """Consolidation compares bytes, and the engine has executed the block."""
-    refs = chain.build(1, users=[chain.user])
-    handler = started(chain, refs[1], refs[0])
-    message = derived(chain, chain.genesis)
-    attributes = msgspec.structs.replace(
-        message.attributes, transactions=(*message.attributes.transactions, b"\x02\xc0")
-    )
-    handler.offer(msgspec.structs.replace(message, attributes=attributes))
-    assert handler.check() is None and handler.next() == GetBlock(1)
-
-
-@pytest.mark.parametrize("status", ["INVALID", "INVALID_BLOCK_HASH"])
-def test_an_invalid_payload_is_replaced_then_critical(chain: ChainFixture, status: str) -> None:
-    handler = at_step(chain, AttributesStep.INSERT)
-    assert step_through(handler, PayloadAnswer(status)) is None
-    sealed = chain.seal(chain.genesis, asked(handler))
-    step_through(handler, BUILD)
-    step_through(handler, sealed)
-    with pytest.raises(CriticalError):
-        step_through(handler, PayloadAnswer(status))
 
 
 def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: ChainFixture) -> None:
@@ -266,12 +193,3 @@ def test_old_and_repeated_messages(chain: ChainFixture) -> None:
     assert handler.offer(msgspec.structs.replace(message, sequence=2, reset=7)) is None
     with pytest.raises(ResetError, match="do not fit"):
         handler.offer(msgspec.structs.replace(message, sequence=2))
-
-
-@pytest.mark.parametrize("other", [{"hash": bytes(32)}, {"number": 5}])
-def test_attributes_on_another_parent_ask_for_a_reset(chain: ChainFixture, other: dict[str, Any]) -> None:
-    """[CON27]"""
-    handler = started(chain, chain.genesis, chain.genesis)
-    message = derived(chain, chain.genesis)
-    with pytest.raises(ResetError, match="do not fit"):
-        handler.offer(msgspec.structs.replace(message, parent=msgspec.structs.replace(chain.genesis, **other)))

@@ -13,7 +13,7 @@ from rollup_node.stages.engine.attributes.attributes_job import (
     BuildProbe,
     may_lack_gas,
 )
-from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -110,19 +110,6 @@ def answer_prefix(chain: ChainFixture, handler: AttributesHandler, **changes: An
     step_through(handler, msgspec.structs.replace(sealed, **changes))
 
 
-def test_gas_that_is_not_left_makes_the_attributes_invalid(chain: ChainFixture) -> None:
-    handler = probing(chain)
-    assert len(asked(handler).transactions) == 2
-    answer_prefix(chain, handler, gas_used=8_000_000)
-    assert len(asked(handler).transactions) == 3
-    answer_prefix(chain, handler, gas_used=16_000_000)
-    assert len(asked(handler).transactions) == 1, "the deposits"
-    assert handler.job is not None
-    assert str(handler.job.reason) == (
-        "TRANSACTION-INVALID: transaction 3 has a gas limit of 14000002, and those before it leave 14000000"
-    )
-
-
 def test_without_a_proof_the_block_is_built_again(chain: ChainFixture) -> None:
     handler = probing(chain)
     answer_prefix(chain, handler, gas_used=50_000)
@@ -131,32 +118,3 @@ def test_without_a_proof_the_block_is_built_again(chain: ChainFixture) -> None:
     for _ in range(3):
         lose_build(handler)
         assert len(asked(handler).transactions) == 4, "it is not asked a second time"
-
-
-def test_an_engine_that_is_away_meanwhile_is_asked_on(chain: ChainFixture) -> None:
-    handler = probing(chain)
-    due = asked(handler)
-    with pytest.raises(TemporaryError):
-        step_through(handler, ErrorAnswer(-32000, "busy"))
-    assert asked(handler) == due
-    step_through(handler, BUILD)
-    with pytest.raises(TemporaryError, match="does not return it"):
-        step_through(handler, Unavailable("no answer"))
-    assert handler.check() is None and asked(handler) == due
-
-
-def test_transactions_that_are_left_out_of_the_first_ones_make_the_attributes_invalid(chain: ChainFixture) -> None:
-    handler = probing(chain)
-    wanted = asked(handler)
-    deposits = msgspec.structs.replace(wanted, transactions=wanted.transactions[:1])
-    step_through(handler, BUILD)
-    assert isinstance(handler.next(), GetPayload)
-    step_through(handler, chain.seal(chain.genesis, deposits))
-    assert handler.job is not None and handler.job.probe is None
-    assert str(handler.job.reason).startswith("TRANSACTION-LEFT-OUT: ") and asked(handler) == deposits
-
-
-def test_a_refusal_of_the_first_ones_refuses_all(chain: ChainFixture) -> None:
-    handler = probing(chain)
-    assert step_through(handler, ErrorAnswer(-38003, "nonce too high")) is None
-    assert len(asked(handler).transactions) == 1

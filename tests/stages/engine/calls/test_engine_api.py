@@ -96,19 +96,6 @@ def test_a_field_of_a_fork_that_the_engine_has_otherwise(times: dict[str, int], 
     assert f"{text} (-38003)" in str(caught.value) and f"--override.{words.split()[0]}" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        ErrorAnswer(-38003, "invalid transaction"),
-        ErrorAnswer(-32000, "minBaseFee is missing"),
-        ForkchoiceAnswer("VALID"),
-    ],
-    ids=str,
-)
-def test_other_answers_say_nothing_of_forks(answer: object) -> None:
-    raise_for_fork_mismatch(msgspec.structs.replace(PLAIN_ROLLUP, fork_times={}), ATTRIBUTES, 7, answer)
-
-
 TEMPORARY = "temporarily cannot insert new safe block: "
 NEED_RESET = "need reset to resolve pre-state problem: "
 GENERIC = "unexpected generic error code in forkchoice-updated response"

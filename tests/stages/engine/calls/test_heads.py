@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, L2BlockInfo, UnreadableBlockError, l2_block_info
-from rollup_node.stages.protocol.block_refs import system_config_of_payload
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.protocol.errors import CriticalError
-from tests.support.chains.chain_fixture import ChainFixture, genesis_payload
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def test_moves(chain: ChainFixture) -> None:
@@ -19,16 +18,6 @@ def test_moves(chain: ChainFixture) -> None:
     assert heads.with_derived(refs[5], concluding=True) == Heads(refs[5], refs[5], refs[5], refs[0])
     with pytest.raises(CriticalError):
         Heads(refs[4], refs[3], refs[3], refs[3]).with_unsafe(refs[2])
-
-
-def test_a_block_and_genesis(chain: ChainFixture) -> None:
-    refs = chain.build(7)
-    payload = chain.payloads[refs[7].hash]
-    config = system_config_of_payload(chain.rollup, payload)
-    assert config.gas_limit == payload.gas_limit
-    assert l2_block_info(payload, chain.rollup) == L2BlockInfo(refs[7], chain.l1_ref(101).timestamp, config)
-    genesis = l2_block_info(genesis_payload(), chain.rollup)
-    assert genesis == L2BlockInfo(chain.genesis, chain.rollup.genesis.l2_time, chain.rollup.genesis.system_config)
 
 
 def test_a_block_of_no_rollup(chain: ChainFixture) -> None:

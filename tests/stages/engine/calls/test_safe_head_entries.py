@@ -88,17 +88,6 @@ def test_derivation_resumes_at_a_recorded_safe_head(
     assert [entry.safe_head.number for entry in record.entries] == kept
 
 
-def test_a_recorded_safe_head_counts_before_the_engine_s_safe_label() -> None:
-    """What became safe in between is not recorded."""
-    record = recorded(2, 4)
-    bench = Bench(record=record, kind="reth")
-    bench.has(7, finalized=3, safe=7)
-    bench.sync.offer(bench.payload(10))
-    bench.run()
-    bench.fetch()
-    assert bench.heads() == (10, 4, 4)
-
-
 def test_a_record_where_the_engine_lacks_blocks_is_given_up() -> None:
     record = recorded(1, 3)
     bench = synced(record)

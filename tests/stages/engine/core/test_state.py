@@ -1,6 +1,5 @@
 """Transitions of the core that concern several machines."""
 
-import msgspec
 import pytest
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade
@@ -11,12 +10,10 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import TaskBackoff
-from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart
 from rollup_node.stages.engine.starts.start_search import Base
-from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
@@ -62,13 +59,6 @@ def test_a_hold_is_shown_when_it_changes(chain: ChainFixture, auto: bool) -> Non
     assert of_upgrade(state) == [act.ShowProblem("upgrade", None)]
 
 
-def test_a_bundle_that_is_not_carried_is_never_chosen(chain: ChainFixture) -> None:
-    state = state_of(chain, bundle_auto=True)
-    hold = held(state, chain)
-    hold.other, hold.confirmed = msgspec.structs.replace(hold.other, carried=None), True
-    assert not any(isinstance(item, UpgradeDiffers) and item.is_chosen for item in of_upgrade(state))
-
-
 def begin(state: CoreState, chain: ChainFixture, confirmed: bool = True) -> Heads:
     """Heads at genesis are in force."""
     heads = Heads(chain.genesis, chain.genesis, chain.genesis, chain.genesis)
@@ -99,39 +89,6 @@ def test_an_engine_that_came_back_behind_its_finalized_block_is_named(chain: Cha
 
 def _logged_codes(state: CoreState) -> list[Code | None]:
     return [action.code for action in state.actions if isinstance(action, act.LogLine)]
-
-
-def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
-    state = state_of(chain)
-    begin(state, chain)
-    state.finality.note_safe(chain.genesis, chain.l1_ref(101))
-    state.sequencer.production.window.note_block(chain.l1(100))
-    state.finishing = state.build_api_row
-    state.reset(ResetError("L1 reorg"), NOW)
-    assert (state.controller.heads, state.session.start) == (None, None) and state.held is None
-    assert not state.finishing
-    assert state.finality.safe == [] and state.sequencer.production.window.get(100) is None and state.reset_count == 1
-    status = EngineStatus(7 << 32 | 1, None, None, None, None, None, False, False)
-    assert state.actions[-3:] == [
-        act.ResetStarted("L1 reorg", by_origin=False),
-        act.ShowProblem("start", Problem(None, "searching for the L2 heads to start with", "L1 reorg")),
-        act.PublishStatus(status),
-    ]
-    state.reset(InconsistentOriginError("another origin"), NOW)
-    assert act.ResetStarted("another origin", by_origin=True) in state.actions
-
-
-def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
-    state = state_of(chain)
-    begin(state, chain)
-    ref = chain.build(1)[1]
-    config = chain.known[ref.hash].config
-    state.start_found(FoundStart(None, ref, config, Base(chain.rollup.genesis.l1, config)))
-    assert state.start_row.restart is not None
-    start = state.session.start
-    state.apply_restart(state.start_row.restart, NOW)
-    assert state.start_row.restart is None and state.session.start == start
-    assert state.status().start == chain.genesis, "with which the heads were found"
 
 
 def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> None:

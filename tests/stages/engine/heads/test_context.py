@@ -5,7 +5,7 @@ import pytest
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Send
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import ReadRow, TaskBackoff
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
@@ -44,13 +44,6 @@ def test_a_read_without_an_answer_is_left_to_its_process(core: CoreState) -> Non
     row.add(RPC, OutputRequest(1, 7))
     row.unavailable(PendingCall(1, row.purpose, OutputRequest(1, 7), 0, 0.0), Unavailable("away"), NOW)
     assert row.due(NOW) is None and not any(isinstance(action, Send) for action in core.actions)
-
-
-def test_a_build_is_given_up_after_two_fetches_without_an_answer(core: CoreState) -> None:
-    """[ENG21, SEQ6]"""
-    fetch = GetPayload(b"payload1", 7)
-    assert [core.ends_build(fetch, Unavailable("timeout")) for _ in range(3)] == [False, True, False]
-    assert core.ends_build(GetPayload(b"payload2", 7), Unavailable("not a block", unreadable=True))
 
 
 def test_a_reset_pauses_only_from_the_second_failure_on() -> None:

@@ -30,17 +30,6 @@ def run(finality: Finality, chain: ChainFixture, finalized: Any) -> Any:
     return None
 
 
-def test_takes_the_highest_block_from_finalized_l1_data(chain: ChainFixture) -> None:
-    finality, refs = filled(chain)
-    assert finality.next(refs[0]) is None, "no finalized L1 block is known"
-    assert finality.note_finalized_l1(chain.l1_ref(104))
-    assert run(finality, chain, refs[0]) == refs[8]
-    finality.done()
-    assert finality.next(refs[8]) is None
-    assert finality.note_finalized_l1(chain.l1_ref(150))
-    assert run(finality, chain, refs[8]) == refs[20]
-
-
 @pytest.mark.parametrize(
     ("finalized", "asked", "fork_at", "text"),
     [(108, 108, 108, "finalized L1"), (108, 108, 105, "finalized L1"), (200, 110, 110, "derived from")],
@@ -57,14 +46,6 @@ def test_both_l1_blocks_must_be_canonical(
     chain.reorg("b", fork_at)
     with pytest.raises(ResetError, match=text):
         finality.add_canonical(asked, chain.l1_ref(asked))
-
-
-def test_an_unknown_l1_block_is_asked_for_again(chain: ChainFixture) -> None:
-    finality, refs = filled(chain)
-    finality.note_finalized_l1(chain.l1_ref(104))
-    finality.add_canonical(104, None)
-    finality.add_canonical(104, chain.l1_ref(103))
-    assert finality.next(refs[0]) == GetL1BlockRef(104, fresh=True)
 
 
 def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> None:
@@ -103,16 +84,6 @@ def test_tries_again_when_idle_but_not_too_often(chain: ChainFixture) -> None:
     finality.note_idle(chain.l1_ref(119))
     assert finality.next(refs[0]) is None
     finality.note_idle(chain.l1_ref(120))
-    assert finality.next(refs[0]) is not None
-
-
-def test_a_young_l1_does_not_keep_finality_waiting_after_a_reset(chain: ChainFixture) -> None:
-    refs = chain.build(4)
-    finality = Finality(chain.rollup, delay=500)
-    finality.note_finalized_l1(chain.l1_ref(104))
-    finality.reset()
-    finality.note_safe(refs[2], chain.l1_ref(101))
-    finality.note_idle(chain.l1_ref(105))
     assert finality.next(refs[0]) is not None
 
 

@@ -61,19 +61,6 @@ def test_the_same_event_is_not_sent_again_at_once(chain: ChainFixture) -> None:
     assert events(interop) == [traversal, InteropEvent(exhaust_l1=pair), InteropEvent(exhaust_l1=pair)]
 
 
-def test_blocks_of_before_interop_are_no_events(chain: ChainFixture) -> None:
-    refs = chain.build(2)
-    interop = managed(chain, lagoon=refs[2].timestamp)
-    for ref in refs:
-        interop.on_unsafe(ref, 0.0)
-        interop.on_local_safe(ref, chain.l1_ref(101), 0.0)
-    interop.on_derivation(chain.l1_ref(101), True, refs[1], 0.0)
-    result = events(interop)
-    assert [event.unsafe_block for event in result if event.unsafe_block] == [block_ref(refs[2])]
-    assert sum(event.derivation_update is not None for event in result) == 1
-    assert result[-1].exhaust_l1 is not None, "exhaustion is told in any case"
-
-
 def test_the_oldest_events_are_dropped_and_without_a_supervisor_there_are_none(chain: ChainFixture) -> None:
     interop, off = managed(chain), Interop(chain_with(FORKS).rollup, False)
     for number in range(MAX_EVENTS + 5):
@@ -134,18 +121,6 @@ def blocks(harness: CoreHarness) -> list[L2BlockRef]:
     return [chain.genesis, *(chain.ref(result[number]) for number in sorted(result) if number)]
 
 
-def test_the_supervisor_chooses_the_start() -> None:
-    harness = waiting(interop_chain())
-    assert take_events(harness) == [INITIAL]
-    for _ in range(3):
-        harness.wait(60.0)
-        assert harness.step() == [], "the node does not search by itself"
-    assert harness.status.unsafe is None
-    decide(harness, ForceStart(None))
-    assert harness.status.unsafe == harness.status.safe == harness.chain.genesis
-    assert harness.status.cross_unsafe == harness.chain.genesis
-
-
 def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> None:
     harness = managed_core()
     refs, source = blocks(harness), harness.chain.l1_ref(harness.l1_head)
@@ -178,14 +153,6 @@ def test_before_interop_safe_is_safe() -> None:
     assert take_events(harness) == [INITIAL]
 
 
-def test_l1_finality_does_not_finalize_interop_blocks() -> None:
-    for lagoon, expected in ((0, 0), (1_000_000_000, 3)):
-        harness = managed_core(lagoon=lagoon)
-        harness.move_l1(harness.l1_head, harness.l1_head)
-        harness.run_until_idle()
-        assert harness.status.finalized == blocks(harness)[expected]
-
-
 def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     harness = managed_core()
     refs = blocks(harness)
@@ -205,14 +172,6 @@ def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     assert harness.start is not None
     harness.derive_block(harness.chain.user)
     assert harness.start.safe_head == refs[2], "derivation goes on from the local safe head"
-
-
-def test_heads_may_be_replaced_without_a_reset() -> None:
-    harness = managed_core()
-    refs = blocks(harness)
-    decide(harness, ForceStart(Heads(refs[1], refs[1], refs[1], refs[0], refs[1], refs[1])))
-    assert harness.engine.head == refs[1].hash and harness.status.safe == refs[1]
-    assert not any(event.reset for event in take_events(harness)[1:]), "it is no wish of the node"
 
 
 def invalidate_last(harness: CoreHarness) -> tuple[Invalidate, list[L2BlockRef]]:

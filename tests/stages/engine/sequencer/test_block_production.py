@@ -20,10 +20,8 @@ from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.core_harness import config_of
-from tests.support.engine.model_engine import ModelEngine
 
 NOW = float(GENESIS_TIME)
-ALWAYS = ("regolith", "canyon", "delta")
 
 
 def production(chain: ChainFixture, head: L2BlockRef | None = None) -> BlockProduction:
@@ -54,42 +52,11 @@ def test_the_head_s_origin_is_waited_for(chain: ChainFixture) -> None:
     assert machine.wait_until() == NOW
 
 
-def test_an_origin_that_does_not_come_is_a_problem(chain: ChainFixture) -> None:
-    """[SEQ8]: a sequencer that builds nothing says why, and goes on as soon as the block is there."""
-    machine = production(chain)
-    late = NOW + ORIGIN_SECONDS
-    assert machine.next(None, NOW) is None and machine.next(None, late - 0.1) is None
-    for second in range(3):
-        with pytest.raises(TemporaryError, match="the origin of the L2 head, is not fetched yet") as error:
-            machine.next(None, late + second)
-        machine.sequencer.retry_later(error.value, late + second)
-        assert machine.sequencer.problem is not None and machine.sequencer.problem.subject == "sequencer"
-        assert machine.next(None, late + second + 0.9) is None and machine.wait_until() == late + second + 1
-    give_l1(machine, chain, 101, 100, 101)
-    assert machine.next(None, late + 3) == api.GetBlock(chain.genesis.hash)
-    machine.window.clear()
-    assert machine.next(None, late + 4) is None, "another block has as much time"
-
-
 def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
     due = api.ForkchoiceUpdate(heads(chain, chain.genesis).forkchoice())
     assert machine.next(due, NOW) == due
-
-
-def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
-    machine = production(chain)
-    give_l1(machine, chain, 101, 100, 101)
-    call = machine.next(None, NOW)
-    assert isinstance(call, api.GetBlock) and call.name == chain.genesis.hash
-    assert machine.answer(call, ModelEngine(chain).answer(call), NOW) is None
-    call = machine.next(None, NOW)
-    assert isinstance(call, api.ForkchoiceUpdate) and call.attributes is not None
-    assert call.attributes.timestamp == GENESIS_TIME + 2
-    assert machine.next(None, NOW) == call
-    assert machine.answer(call, api.ForkchoiceAnswer("VALID", b"job"), NOW) is None
-    assert machine.wait_until() == NOW + 2 - 0.05
 
 
 def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> None:
@@ -136,21 +103,6 @@ def at(chain: ChainFixture, timestamp: int) -> L2BlockRef:
 )
 def test_empty_past_the_drift_and_in_recover_mode(chain: ChainFixture, late: int, recover: bool, empty: bool) -> None:
     assert template(chain, at(chain, 1_000 + late), recover).no_tx_pool is empty
-
-
-@pytest.mark.parametrize(
-    ("fork", "empty"),
-    [
-        *(("ecotone", True), ("fjord", True), ("granite", False)),
-        *(("holocene", False), ("isthmus", True), ("jovian", True)),
-    ],
-)
-def test_empty_in_the_activation_blocks_of_some_forks(fork: str, empty: bool) -> None:
-    order = (*ALWAYS, "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
-    times = {name: 0 for name in order[: order.index(fork)]} | {fork: 1_010}
-    chain = chain_with(times)
-    for timestamp, expected in ((1_008, False), (1_010, empty), (1_012, False)):
-        assert template(chain, at(chain, timestamp)).no_tx_pool is expected
 
 
 def window(chain: ChainFixture, head: int, *numbers: int) -> L1Window:
@@ -273,12 +225,6 @@ def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFix
         for number in range(wanted.first, wanted.first + wanted.count):
             l1.note_block(chain.l1(number))
     assert selector(chain, l1).select_origin(head) == chain.l1(105)
-
-
-def test_the_window_forgets_its_blocks_but_not_the_head(chain: ChainFixture) -> None:
-    l1 = window(chain, 106, 104, 105)
-    l1.clear()
-    assert not l1.blocks and l1.head == chain.l1_ref(106)
 
 
 def test_a_head_that_goes_back_below_the_window_gets_its_origin(chain: ChainFixture) -> None:

@@ -14,7 +14,7 @@ from rollup_node.stages.engine.sequencer.sequencer import (
     SequencerPhase,
 )
 from rollup_node.stages.protocol.config import ForeignFork
-from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import config_of
@@ -95,16 +95,6 @@ def test_two_blocks_in_time(chain: ChainFixture) -> None:
     assert sequencer.wait_until() == START + 4 - 0.05
 
 
-def test_late_blocks_come_back_to_back_without_skipping_a_timestamp(chain: ChainFixture) -> None:
-    late = START + 100
-    sequencer = running(chain, late)
-    for number in (1, 2, 3):
-        build(chain, sequencer, late)
-        assert sequencer.wait_until() == late
-        ref = insert(chain, sequencer, seal(chain, sequencer, late), late)
-        assert (ref.number, ref.timestamp) == (number, START + 2 * number)
-
-
 @pytest.mark.option("sequencer.sealing-duration")
 def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
     sequencer = running(chain, sealing_duration=0.5)
@@ -147,13 +137,6 @@ def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pa
     assert sequencer.problem is None
 
 
-@pytest.mark.parametrize("answer", [api.ErrorAnswer(-38003, "bad"), api.ForkchoiceAnswer("INVALID")], ids=str)
-def test_invalid_attributes_wait_for_one_block_time(chain: ChainFixture, answer: Any) -> None:
-    sequencer = running(chain)
-    assert isinstance(sequencer.answer(begin(chain, sequencer, START), answer, START), BuildDropped)
-    assert sequencer.wait_until() == START + 2 and sequencer.phase is SequencerPhase.IDLE
-
-
 @pytest.mark.parametrize("code", [-38002, -38010])
 def test_an_inconsistent_forkchoice_resets(chain: ChainFixture, code: int) -> None:
     sequencer = running(chain)
@@ -194,15 +177,6 @@ def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFi
         assert sequencer.next(now) == api.NewPayload(payload)
 
 
-def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    sequencer.retry_later(TemporaryError("no origin"), START)
-    assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), L2BlockRef)
-    build(chain, sequencer, START + 1)
-    sequencer.retry_later(TemporaryError("no origin"), START + 1.95)
-    assert isinstance(sequencer.next(START + 2.95), api.GetPayload)
-
-
 # --- pauses --------------------------------------------------------------------------------------------------------
 
 
@@ -212,15 +186,6 @@ def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture, se
     sequencer.on_start(heads(chain), START + 10)
     assert sequencer.next(START + 11.9) is None
     assert isinstance(sequencer.next(START + 12), L2BlockRef)
-
-
-def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture, sequencer: Sequencer) -> None:
-    sequencer.on_derived_build()
-    assert sequencer.next(START + 10) is None
-    ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
-    sequencer.on_heads(heads(chain, ref), START + 10)
-    need = sequencer.next(START + 10)
-    assert need == ref
 
 
 def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequencer) -> None:
@@ -268,12 +233,6 @@ def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
     assert sequencer.start(head, START + 50) is None
     assert sequencer.active and isinstance(sequencer.next(START + 50), L2BlockRef)
     assert sequencer.start(wrong, START) == "sequencer already running"
-
-
-def test_a_stop_drops_the_job_at_once(chain: ChainFixture, sequencer: Sequencer) -> None:
-    assert sequencer.stop() is None
-    assert not sequencer.active and sequencer.building is None
-    assert sequencer.start(chain.genesis.hash, START + 1) is None
 
 
 def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture, sequencer: Sequencer) -> None:

@@ -19,24 +19,7 @@ from rollup_node.stages.engine.starts.el_sync import (
 )
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.engine.el_sync_bench import Bench, syncing
-
-
-def test_a_block_above_the_head_starts_the_sync_and_the_end_is_behind_the_target() -> None:
-    bench = syncing()
-    assert bench.calls[-2] == api.NewPayload(bench.payload(10))
-    update = bench.calls[-1]
-    assert isinstance(update, api.ForkchoiceUpdate) and update.forkchoice.head == bench.refs[10].hash
-    assert update.forkchoice.finalized == ZERO_HASH, "[ELS6]"
-    (begun,) = bench.sync.take_events()
-    assert isinstance(begun, LogLine) and begun.text == "starting EL sync" and begun.fields["number"] == 10
-    assert bench.sync.in_progress and not bench.sync.needs_start
-    bench.fetch()
-    assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED and bench.sync.needs_start
-    assert bench.heads() == (10, 6, 6), "8 s are 4 blocks"
-    bench.sync.finish()
-    assert not bench.sync.in_progress
 
 
 @pytest.mark.parametrize(
@@ -62,20 +45,6 @@ def test_heads_known_before_do_not_go_back(kind: str) -> None:
     bench.run()
     bench.fetch()
     assert bench.heads() == (10, 5, 3)
-
-
-def test_a_safe_block_that_the_synced_chain_lacks_is_given_up() -> None:
-    bench = Bench("reth", offset=100.0)
-    other = bench.chain.seal(bench.refs[3], bench.chain.attributes(bench.refs[3], 100, [bench.chain.user]))
-    bench.has(8, finalized=3)
-    while isinstance(call := bench.next(), api.GetBlockRef):
-        bench.answer(bench.chain.ref(other) if call.name == "safe" else ...)
-        if len(bench.sync.labels) == 3:
-            break
-    bench.sync.offer(bench.payload(9))
-    bench.engine.fetch()
-    bench.run()
-    assert bench.heads() == (9, 3, 3)
 
 
 def test_a_finalized_block_that_the_synced_chain_lacks_is_an_error_until_another_block_comes() -> None:
@@ -110,32 +79,6 @@ def test_what_begins_a_sync(kind: str, has: int, finalized: int | None, offered:
     assert bench.sync.needs_start is (state is ELSyncState.FINISHED) and bench.sync.heads is None
     skipped = [event for event in bench.sync.take_events() if isinstance(event, LogLine) and "skipping" in event.text]
     assert bool(skipped) is (state is ELSyncState.FINISHED)
-
-
-def test_the_target_moves_with_the_tip_and_no_attempt_starves() -> None:
-    bench = syncing()
-    bench.sync.offer(bench.payload(11))
-    assert isinstance(bench.next(), api.NewPayload)
-    bench.sync.offer(bench.payload(12))
-    assert bench.next() == api.NewPayload(bench.payload(11)), "the attempt under way is ended first"
-    bench.engine.fetch()
-    bench.answer()
-    bench.answer()
-    assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED
-    bench.run()
-    assert bench.heads() == (11, 7, 7)
-
-
-@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
-def test_the_target_is_sent_again_without_another_block(status: str) -> None:
-    """[ENG30] These answers lead to a forkchoice update, and the engine may have lost the target then."""
-    bench = syncing()
-    assert bench.next() is None and bench.sync.wait_until() == bench.monotonic + RESEND_SECONDS
-    bench.monotonic += RESEND_SECONDS
-    assert bench.answer(api.PayloadAnswer(status)) == api.NewPayload(bench.payload(10))
-    call = bench.answer(api.ForkchoiceAnswer("SYNCING"))
-    assert isinstance(call, api.ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
-    assert bench.state() is ELSyncState.STARTED
 
 
 def test_an_invalid_target_gives_way_to_the_next_block() -> None:

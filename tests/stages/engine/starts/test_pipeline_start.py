@@ -4,7 +4,6 @@ base, and what ends a search."""
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls.calls import GetL1BlockRef
@@ -84,25 +83,6 @@ def test_only_the_first_l1_block_is_read_afresh(chain: ChainFixture) -> None:
     assert len(l1) > 2 and [call.fresh for call in l1] == [True, *[False] * (len(l1) - 1)]
 
 
-def test_a_branch_that_is_not_canonical_is_walked_by_hash(chain: ChainFixture) -> None:
-    refs = chain.build(10)
-    side = chain.ref(chain.seal(refs[8], chain.attributes(refs[8], 101, [chain.user])))
-    tip = chain.ref(chain.seal(side, chain.attributes(side, 101)))
-    searcher = Searcher(chain, tip)
-    searcher.holes = {9}
-    assert searcher.run().heads is not None
-    assert GetBlockRef(side.hash) in searcher.calls and GetBlockRef(refs[8].hash) not in searcher.calls
-
-
-def test_a_missing_ancestor_ends_the_search(chain: ChainFixture) -> None:
-    refs = chain.build(10)
-    searcher = Searcher(chain, refs[10])
-    searcher.holes = {4}
-    del chain.payloads[refs[4].hash]
-    with pytest.raises(TemporaryError, match="does not have block"):
-        searcher.run()
-
-
 class PrunedEngine(Searcher):
     """Of a chain whose blocks up to number `pruned` the engine lacks, genesis excepted: it has none of them, or has
     them `bodiless`."""
@@ -137,38 +117,9 @@ def test_a_chain_synced_without_finality_starts_where_the_engine_has_blocks(
     assert result.safe == refs[safe] and result.base.base == refs[safe - 50].l1_origin
 
 
-def test_a_walk_fails_at_a_block_without_its_transactions(chain: ChainFixture) -> None:
-    """[STA18]"""
-    refs = chain.build(10)
-    with pytest.raises(TemporaryError, match="no transactions"):
-        PrunedEngine(chain, refs, 5, bodiless=True).run()
-
-
-def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
-    chain = chain_with(l1_step=2)
-    refs = chain.build(100, per_epoch=1)
-    searcher = Searcher(chain, refs[100])
-    result = searcher.run(safe=refs[90])
-    assert result.heads is None and result.safe == refs[90]
-    assert result.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
-    assert not searcher.ranges(), "no heads are searched for"
-
-
 def with_alt_da() -> ChainFixture:
     """Return a chain whose challenges take 80 L1 blocks, longer than its look-back."""
     return chain_with(l1_step=2, alt_da=AltDaConfig(b"\xda" * 20, "KeccakCommitment", 50, 30))
-
-
-def test_with_alt_da_the_base_lies_where_no_input_can_be_challenged_any_more() -> None:
-    """Derivation starts again at the safe head, and knows none of the inputs that were used up to there [ADA14]."""
-    chain = with_alt_da()
-    refs = chain.build(200, per_epoch=1)
-    result = Searcher(chain, refs[200]).run(safe=refs[190])
-    assert result.heads is None and result.safe == refs[190]
-    assert result.base.base.number == refs[190].l1_origin.number - 80
-    chain.rollup = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(None, "GenericCommitment", 50, 30))
-    result = Searcher(chain, refs[200]).run(safe=refs[190])
-    assert result.base.base.number == refs[190].l1_origin.number - 50, "nothing of it is challenged"
 
 
 @pytest.mark.parametrize(("safe", "start", "base"), [(190, 118, 68), (110, 109, 30), (150, 118, 68)])
@@ -180,14 +131,6 @@ def test_a_search_for_heads_looks_back_from_the_safe_head_of_before(safe: int, s
     searcher.engine.safe = refs[safe].hash
     result = searcher.run()
     assert (result.safe, result.base.base.number - GENESIS_L1) == (refs[start], base)
-
-
-def test_heads_that_derivation_has_not_reached_have_no_challenges() -> None:
-    chain = with_alt_da()
-    refs = chain.build(200, per_epoch=1)
-    heads = Heads(refs[200], refs[190], refs[190], refs[190])
-    result = Searcher(chain, refs[200]).run(heads=heads)
-    assert result.base.base.number == refs[190].l1_origin.number - 50
 
 
 def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:

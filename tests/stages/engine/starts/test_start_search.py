@@ -18,9 +18,8 @@ from rollup_node.stages.engine.starts.start_search import (
     StartCall,
     StartSearch,
     StartSearchError,
-    sync_lookback,
 )
-from rollup_node.stages.protocol.config import AltDaConfig, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import (
@@ -85,29 +84,6 @@ class Engine:
 
 def heads(unsafe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> Heads:
     return Heads(unsafe, safe, safe, finalized)
-
-
-def test_without_a_reorg_the_walk_ends_at_the_finalized_block(chain: ChainFixture) -> None:
-    refs = chain.build(30)
-    engine = Engine(refs, 5, 20)
-    assert engine.run(chain) == heads(refs[30], refs[5], refs[5])
-    origins = [call.number for call in engine.calls if isinstance(call, GetL1BlockRef)]
-    assert len(origins) == len(set(origins)), "each L1 block is requested once"
-
-
-def test_a_full_window_below_the_tip_is_safe(chain: ChainFixture) -> None:
-    refs = chain.build(300)
-    result = Engine(refs, 0, 250).run(chain)
-    canonical = refs[300].l1_origin.number
-    assert result.unsafe == refs[300] and result.finalized == refs[0]
-    child = refs[result.safe.number + 1]
-    assert child.sequence_number == 0
-    assert child.l1_origin.number + chain.rollup.seq_window_size < canonical
-    assert refs[child.number + 6].l1_origin.number + chain.rollup.seq_window_size >= canonical
-
-
-def test_the_window_counts_only_below_the_safe_label(chain: ChainFixture) -> None:
-    assert Engine(chain.build(300), 0, 60).run(chain).safe.number < 60
 
 
 @pytest.mark.fault("F46")
@@ -202,18 +178,6 @@ def test_recovery_where_nothing_was_ever_final() -> None:
     assert Engine(near, None, None).run(chain).finalized == chain.genesis
 
 
-@pytest.mark.parametrize(("pruned", "safe"), [(170, 170), (171, 185), (190, 193), (200, 200), (201, 200)])
-def test_safe_and_finalized_of_the_recovery_are_where_the_engine_has_blocks(pruned: int, safe: int) -> None:
-    """[STA2] The offset is halved, at last to nothing."""
-    chain = chain_with(seq_window_size=2)
-    far = chain.build(200)
-    engine = Engine(far, None, None)
-    assert engine.run(chain, offset=30, pruned=pruned) == heads(far[200], far[safe], far[safe])
-    names = [call.name for call in engine.calls if isinstance(call, GetBlockRef)]
-    offsets = [200 - name for name in names if isinstance(name, int) and name > 0]
-    assert offsets == [30, 15, 7, 3, 1][: len(offsets)]
-
-
 def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
     chain = chain_with(seq_window_size=2)
     far = chain.build(200)
@@ -228,14 +192,6 @@ def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
     assert engine.finish(search.shrink(), chain) is None
 
 
-def test_labels_of_before_a_restart_of_the_engine_are_read_again(chain: ChainFixture) -> None:
-    """It lost blocks after the answer for `safe`: the tip is not taken as final."""
-    refs = chain.build(30)
-    engine = Engine(refs[:11], 5, 8)
-    engine.early = [refs[5], refs[20], refs[10]]
-    assert engine.run(chain) == heads(refs[10], refs[5], refs[5])
-
-
 @pytest.mark.option("l2.skip-sync-start-check", by="skip_check")
 def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     refs = chain.build(60)
@@ -244,12 +200,6 @@ def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     assert result == heads(refs[60], refs[10], refs[10])
     walked = [call for call in engine.calls if isinstance(call, GetBlockRef) and isinstance(call.name, bytes)]
     assert len(walked) == 10
-
-
-def test_alternative_da_may_look_back_farther(chain: ChainFixture) -> None:
-    assert sync_lookback(chain.rollup) == 20
-    alt_da = AltDaConfig(None, "GenericCommitment", 30, 40)
-    assert sync_lookback(msgspec.structs.replace(chain.rollup, alt_da=alt_da)) == 70
 
 
 def chain_of_epochs(lengths: Iterable[int]) -> list[L2BlockInfo]:

@@ -81,28 +81,6 @@ def test_every_origin_is_checked_once_the_first_time_afresh() -> None:
     assert lost.release(None, NOW) == list(blocks(5, 10))
 
 
-def test_the_first_block_with_another_origin_ends_it() -> None:
-    """[SEQ40] L1 was reorganised below block 9, the first one with L1 block 103."""
-    chain = chain_with(l1_step=4)
-    chain.reorg("b", 103)
-    lost = asking()
-    lost.answer(REFS[4].id, blocks(5, 12))
-    check_origins(lost, chain)
-    assert lost.release(None, NOW) == list(blocks(5, 8))
-    lost.on_head(REFS[8].id, NOW)
-    lost.answer(REFS[8].id, blocks(9, 12))
-    assert lost.pending and len(check_origins(lost, chain)) == 1
-    assert not lost.pending and lost.reason is not None
-    assert lost.reason.startswith("the L1 origin 103:0x") and " of block 9 was replaced by 103:0x" in lost.reason
-
-
-def test_an_origin_that_is_not_visible_yet_is_no_obstacle() -> None:
-    lost = asking()
-    lost.answer(REFS[4].id, blocks(5, 5))
-    lost.add_origin(101, None)
-    assert lost.release(None, NOW) == list(blocks(5, 5))
-
-
 def test_blocks_that_are_of_no_rollup() -> None:
     lost = asking()
     odd = msgspec.structs.replace(PAYLOADS[5], transactions=())
@@ -172,13 +150,6 @@ def test_blocks_of_others_come_first(other: ExecutionPayload, waits: bool) -> No
     if waits:
         assert lost.wait_until() == NOW + OTHERS_SECONDS
         assert lost.release(other, NOW + OTHERS_SECONDS) == list(blocks(5, 7))
-
-
-def test_the_queue_of_others_has_given_the_chain_another_block() -> None:
-    lost = checked(5, 7)
-    assert lost.release(OTHER, NOW) == []
-    lost.on_head(BlockId(5, bytes(32)), NOW)
-    assert lost.release(OTHER, NOW + OTHERS_SECONDS) == [] and lost.question(NOW) is not None
 
 
 # --- any order of events -------------------------------------------------------------------------------------------
