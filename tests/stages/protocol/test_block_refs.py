@@ -17,7 +17,8 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
-from rollup_node.tools.devnet.chain.blocks import header_json
+from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
+from rollup_node.tools.devnet.evm.transactions import read_transaction
 from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
@@ -56,23 +57,13 @@ def sealed(**changes: Any) -> ExecutionPayload:
     return msgspec.structs.replace(draft, block_hash=payload_block_hash(draft))
 
 
-def deposit_json() -> dict[str, Any]:
-    return {
-        "type": "0x7e",
-        "sourceHash": "0x" + FIRST[4:36].hex(),
-        "from": "0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001",
-        "to": "0x4200000000000000000000000000000000000015",
-        "mint": None,
-        "value": "0x0",
-        "gas": hex(1_000_000),
-        "isSystemTx": False,
-        "input": "0x" + FIRST[-164:].hex(),
-    }
-
-
 def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
     result = header_json(payload_header(payload))
-    return result | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
+    return result | {
+        "hash": "0x" + payload.block_hash.hex(),
+        "transactions": [bare_transaction_json(read_transaction(FIRST, 10))],
+        "withdrawals": [],
+    }
 
 
 REF = L2BlockRef(PAYLOAD.block_hash, 41, DRAFT.parent_hash, 1002, BlockId(5, b"\x08" * 32), 9)

@@ -38,14 +38,6 @@ def batch(epoch: int) -> SingularBatch:
     return SingularBatch(GENESIS.hash, epoch, bytes(32), GENESIS.timestamp + 2, (USER,))
 
 
-def test_the_batchs_transactions_follow_the_deposits() -> None:
-    """[AQ2, AQ6]"""
-    window = L1OriginWindow(L1Blocks().last)
-    result = batch_attributes(CHAINS, window, batch(window.first_number), GENESIS, SYSTEM_CONFIG)
-    assert result.timestamp == GENESIS.timestamp + 2 and result.no_tx_pool
-    assert len(result.transactions) == 2 and result.transactions[-1] == USER
-
-
 def test_an_epoch_that_does_not_follow_needs_a_reset() -> None:
     blocks = L1Blocks()
     blocks.add()

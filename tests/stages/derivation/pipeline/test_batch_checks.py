@@ -99,25 +99,12 @@ def test_blocks_are_requested_in_pages() -> None:
     assert overlap.find(5 + PAGE, 90) == NeedL2Blocks(5 + PAGE, 90)
 
 
-def test_an_unavailable_block_is_requested_again_in_the_next_check() -> None:
-    overlap = OverlapBlocks()
-    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
-    assert overlap.add(70, 90, None)
-    assert overlap.find(70, 90) is None
-    overlap.begin_check()
-    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
-
-
 def test_another_safe_chain_is_requested_again() -> None:
     overlap = OverlapBlocks()
     overlap.find(6, 6)
     assert overlap.add(6, 6, _blocks(6, 6))
     overlap.clear()
     assert overlap.find(6, 6) == NeedL2Blocks(6, 6)
-
-
-def test_digests_of_different_lists_differ() -> None:
-    assert transactions_digest([b"ab", b"c"]) != transactions_digest([b"a", b"bc"])
 
 
 def test_packed_transactions_have_the_same_digest() -> None:
