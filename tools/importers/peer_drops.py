@@ -18,7 +18,7 @@ Why this node refuses or closes a connection with another node. Look up the reas
 
 * `rollup-node p2p doctor` counts the reasons of connections that ended soon, and names why static peers are away.
 * The log of the p2p process, at level debug, has it as `reason` of `connection denied` and `peer disconnected`, and as
-  `error` of `cannot connect to peer`.
+  `error` of `cannot connect to peer`; where there was no connection, that says which address failed and how.
 
 A rule has the details of what the node does; [security.md](security.md) has the limits.
 
