@@ -154,10 +154,12 @@ class HeadPoller:
         pays = self._newest.pays(self._tracker.head, notified)
 
         async def newest_of(endpoint: L1Endpoint) -> tuple[L1BlockRef | None, bytes | None]:
+            body = None
             try:
-                body = await endpoint.block_body("latest", ORDINARY_L1_BLOCK) if pays else None
+                if pays and (body := await endpoint.block_body("latest", ORDINARY_L1_BLOCK)) is None:
+                    return None, None
             except AnswerTooLargeError:
-                body = None
+                pass
             header = await endpoint.block_json("latest") if body is None else header_json_in(body, ORDINARY_L1_BLOCK)
             return None if header is None else verify_block_ref(header, self._config.trust_rpc), body
 
