@@ -75,7 +75,8 @@ def declare(constants: Mapping[str, object]) -> None:
     for constant, kind in constants.items():
         if isinstance(kind, ReasonKind):
             kind.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", constant).lower()
-            KINDS[kind.name] = kind
+            if KINDS.setdefault(kind.name, kind) is not kind:
+                raise ValueError(f"two kinds of reasons are named {kind.name}")
 
 
 class Dropped(NamedTuple):

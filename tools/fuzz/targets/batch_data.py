@@ -74,7 +74,7 @@ def batch(data: bytes) -> object:
     decoded, lazy = decode_batch(data, RULES), lazy_batch(data, RULES)
     if isinstance(decoded, Reason | RejectedBatch):
         assert lazy == decoded
-        return type(decoded.reason if isinstance(decoded, RejectedBatch) else decoded).__name__
+        return (decoded.reason if isinstance(decoded, RejectedBatch) else decoded).name
     assert not isinstance(lazy, Reason | RejectedBatch)
     listed = lazy.summary(None)
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))

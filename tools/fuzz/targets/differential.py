@@ -47,9 +47,9 @@ def body(data: bytes) -> object:
         try:
             model = reference_batches(data, LIMIT, RULES.chain_id, RULES.genesis_time, RULES.block_time)
         except Malformed:
-            return "damaged", type(end).__name__
+            return "damaged", end and end.name
         assert [*map(_plain, here)] == model, "process and reference differ"
-    return min(3, len(here)), type(end).__name__
+    return min(3, len(here)), end and end.name
 
 
 def _plain(batch: DecodedBatch) -> ReferenceBatch:
