@@ -304,13 +304,12 @@ def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1View
     return None
 
 
-def outdated(config: InteropConfig, state: StoreState, finalized: Mapping[int, int]) -> Wait | None:
-    """Check once, at a start, that no chain of the rounds has finalized a block after the last one [VR14].
+def outdated(heads: Mapping[int, BlockId], finalized: Mapping[int, int]) -> Wait | None:
+    """Check once, at a start, that no chain has finalized a block after its head in the last round [VR14].
 
     From the first round on only verified blocks are final. A database without them lacks denials, too."""
-    heights = {} if state.verified is None else config.heights_at(state.verified.timestamp)
     for chain_id, number in sorted(finalized.items()):
-        if chain_id in state.tips and number > heights.get(chain_id, number):
+        if chain_id in heads and number > heads[chain_id].number:
             return Wait(WaitReason.OLDER, chain_id, f"block {number}")
     return None
 

@@ -21,7 +21,6 @@ from rollup_node.stages.interop.holding import (
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
 from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.engine_reader import LogBackfill
-from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
@@ -225,14 +224,15 @@ class InteropStage(Stage):
         self._meter.count("supernode_interop_timestamps_verified_total", len(rounds))
         self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
         self._set_activity(RUNNING)
-        # Their L1 blocks are those of the view by which they were decided, and the last one's is that of all.
-        await self._follow_finality(self._decided.l1_final)
+        # A round has a head of every chain; one before the first round has blocks that are in none.
+        if rounds[-1].l1.number <= self._decided.l1_final:
+            self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
+            self._publish()
         self._meet(None)
 
     async def _carry_out(self, change: InvalidateHeads | Rewind) -> None:
         """Write a decision, which is delivered next [VR6]."""
-        self._state = await self._database.run(lambda store: store.write(change))
-        self._decided = await self._database.run(InteropStore.decided)
+        self._state, self._decided = await self._database.run(lambda store: store.decide(change))
         match change:
             case InvalidateHeads(timestamp=timestamp, heads=heads):
                 self._count("invalidate")
@@ -271,13 +271,11 @@ class InteropStage(Stage):
 
     async def _follow_finality(self, finalized: int) -> None:
         """Take the last round that is final, by a view of L1 that has the last round's L1 block [LB4]."""
-        verified, final = self._state.verified, self._decided.final
         if finalized > self._decided.l1_final:
+            final = self._decided.final
             self._decided = await self._database.run(lambda store: store.finalize(finalized))
-        if verified is not None and verified.l1.number <= finalized:
-            self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
-        if final != self._decided.final:
-            self._publish()
+            if final != self._decided.final:
+                self._publish()
 
     # --- before the rounds -------------------------------------------------------------------------------------------
 
@@ -294,10 +292,12 @@ class InteropStage(Stage):
                 for id_, chain in self._chains.items()
                 if (block := chain.status.finalized) is not None
             }
-            if (wait := outdated(self._set, self._state, final)) is not None:
+            verified, last = self._state.verified, None
+            if verified is not None:
+                last = await self._database.run(lambda store: store.round_at(verified.timestamp))
+            if last is not None and (wait := outdated(last.heads, final)) is not None:
                 return self._wait(wait)
             canonical = await self._canonical_tips()
-            verified = self._state.verified
             numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
             if (wait := diverged(self._state, canonical, await self._l1.view(numbers))) is not None:
                 return self._wait(wait)

@@ -202,9 +202,8 @@ class InteropStore:
 
     def finalize(self, l1_number: int) -> Decided:
         """Store the number of L1's finalized block, which never goes back [LB4, VR13]."""
-        with self._errors():
-            with transaction(self._connection):
-                self._progress_to(l1_final=max(self._progress().l1_final, l1_number))
+        with self._errors(), transaction(self._connection):
+            self._progress_to(l1_final=max(self._progress().l1_final, l1_number))
             return self.decided()
 
     def write(self, *changes: Change) -> StoreState:
@@ -215,6 +214,12 @@ class InteropStore:
             for change in changes:
                 self._make(change)
             return self.state()
+
+    def decide(self, change: Transition) -> tuple[StoreState, Decided]:
+        """Make a change that the chains have to carry out, and return both that are read after it [VR6]."""
+        with self._errors(), transaction(self._connection):
+            self._make(change)
+            return self.state(), self.decided()
 
     def _make(self, change: Change) -> None:
         match change:

@@ -94,7 +94,8 @@ async def test_rounds_for_which_all_is_read_are_written_as_one(tmp_path: Path, m
         await verify_all(node)
         assert [block.number for block in node.verdict(1).denied] == [17]
         assert max(map(len, written)) == L1_STEP - 1, "of the rounds of one L1 block"
-        assert all(len(set(changes)) == 1 for changes in written) and ["InvalidateHeads"] in written
+        assert all(len(set(changes)) == 1 for changes in written)
+        assert not any("InvalidateHeads" in changes for changes in written), "it is one change by itself"
         rounds = node.meter_value("supernode_interop_round_decisions_total", decision="advance")
         assert rounds == sum(changes.count("Advance") for changes in written)
 

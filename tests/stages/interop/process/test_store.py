@@ -150,7 +150,7 @@ def test_logs_too_old_for_any_message_are_removed(store: InteropStore, monkeypat
 
 
 def test_a_chain_may_join_the_set(tmp_path: Path) -> None:
-    """[VDB2, VR10]"""
+    """[VDB2, VR10, LB4]"""
     path = str(tmp_path / "interop")
     before = InteropStore(path, dependency_set(CONFIG.chains[1], activation=1000))
     before.write(Advance(1000, L1, {1: head_of(ONE[0])}))
@@ -160,6 +160,7 @@ def test_a_chain_may_join_the_set(tmp_path: Path) -> None:
         with pytest.raises(InteropStoreError, match="the round 1001 has no head of chain 2: None is its last block"):
             store.write(advance(1001))
         store.write(AddLogs(2, (TWO[0],), -1))
+        assert store.finalize(L1.number).final == {1: ONE[0].block.id}, "no round has a head of the other"
     with contextlib.closing(InteropStore(path, CONFIG)) as store:
         assert store.write(advance(1001)).tips == {1: ONE[1].block.id, 2: TWO[0].block.id}
         rounds = [store.round_at(timestamp) for timestamp in (1000, 1001)]
@@ -284,6 +285,16 @@ def test_a_round_that_is_not_final_is_not_taken_for_one(store: InteropStore) -> 
         store.write(advance(timestamp, BlockId(number, L1.hash)))
     with pytest.raises(InteropStoreError, match=r"is damaged \(its rounds are not in the order of"):
         store.final_heads(8)
+
+
+def test_what_cannot_be_read_after_a_decision_undoes_it(file: InteropStore) -> None:
+    """[VR6, VDB3]: a transition that is on disk alone would never be told."""
+    assert file.finalize(L1.number).final[1] == ONE[3].block.id
+    before = file.state()
+    file._connection.execute("update blocks set logs = x'00' where chain = 1 and number = 2")
+    with pytest.raises(InteropStoreError, match="block 2 of chain 1 is not what was written"):
+        file.decide(Rewind(1003))
+    assert file.state() == before and before.pending is None
 
 
 def test_a_path_that_is_a_directory_is_refused(tmp_path: Path) -> None:
