@@ -130,6 +130,11 @@ class Node:
         """Wait until the logs of before the first round are read."""
         await self.until(lambda: self.told and self.meter_value("supernode_interop_activity_state") == RUNNING)
 
+    async def until_head(self) -> None:
+        """Wait until the interop process has the L1 head."""
+        head = len(self.world.l1) - 1
+        await self.until(lambda: self.stage._l1.known([head]).hashes[head])
+
     @property
     def told(self) -> bool:
         """Whether all chains have been told what is verified."""

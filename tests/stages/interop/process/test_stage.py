@@ -279,10 +279,12 @@ async def test_rounds_ask_l1_for_next_to_nothing(tmp_path: Path) -> None:
     """[VR4]: a block that was the head while the chain grew is not asked for."""
     async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
         node.grow(2)
+        await node.until_head()
         await verify_all(node)
         node.l1.asked.clear()
         for _ in range(10):
             node.grow()
+            await node.until_head()
             await verify_all(node)
         assert len(node.l1.asked) <= 1
 
