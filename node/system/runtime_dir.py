@@ -115,7 +115,7 @@ class RuntimeDirectory:
         return self.path / RELOAD
 
     def read_end(self, group: str) -> str:
-        """Return why a process of the group ends the node or sets its chain aside, empty if it has not told it."""
+        """Return why a process of the group ends the node or sets its chain aside, empty if it has not reported it."""
         with contextlib.suppress(OSError), _opened(self.path) as directory:
             return read_private_file(end_file(group), MAX_END_BYTES, directory).decode(errors="replace")
         return ""

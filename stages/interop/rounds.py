@@ -132,7 +132,7 @@ class StoreState(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """What the chains are told besides the state of the rounds.
+    """What the chains are sent besides the state of the rounds.
 
     `transition` is the number of the last one, 0 without one; it rises also over a removed file [VR6]. `denied` are all
     denied blocks by chain [IV2]; `l1_final` is the number of the last L1 block that was finalized, 0 without one, and

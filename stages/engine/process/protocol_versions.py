@@ -1,4 +1,4 @@
-"""The protocol versions of L1: told to the engine, compared, and perhaps a reason to halt [PRV3 to PRV7]."""
+"""The protocol versions of L1: signalled to the engine, compared, and perhaps a reason to halt [PRV3 to PRV7]."""
 
 import asyncio
 import time

@@ -156,7 +156,7 @@ class InteropStage(Stage):
     ) -> Decision:
         """Bring what the round after a state asks for until it decides; `fresh` asks L1 for all of its blocks again.
 
-        After rounds whose blocks are `unwritten`, it is decided by what chains and L1 have told already [VR4, VR6]."""
+        After rounds whose blocks are `unwritten`, it is decided by what chains and L1 have reported [VR4, VR6]."""
         observed = Observed()
         while True:
             match next_step(self._set, state, observed):

@@ -184,7 +184,7 @@ class InteropStore:
             return result.heads
 
     def decided(self) -> Decided:
-        """Return what the chains are told besides the state."""
+        """Return what the chains are sent besides the state."""
         denied: dict[int, tuple[DeniedBlock, ...]] = {}
         with self._errors():
             for head in self._denied():
