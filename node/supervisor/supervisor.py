@@ -325,10 +325,10 @@ class Supervisor:
                 self._fail(code, "")
         elif code in FATAL_ENDS:
             kind, text = FATAL_ENDS[ExitCode(code)]
-            reported = self._directory.read_end(process.spec.group) or SEE_LOG
+            end = self._directory.read_end(process.spec.group) or SEE_LOG
             if not process.spec.group:
                 self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
-            self._give_up(process, code, kind, f"process {process.name} {text}: {reported}")
+            self._give_up(process, code, kind, f"process {process.name} {text}: {end}")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)
