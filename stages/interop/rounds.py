@@ -44,18 +44,15 @@ class ChainBlock(msgspec.Struct, frozen=True):
     l1: BlockId = NO_L1_BLOCK
 
 
-class L1View(msgspec.Struct, frozen=True):
-    """Hashes of L1's chain by number, None where it has no such block, and the number of its finalized block."""
-
-    hashes: dict[int, Hash | None]
-    finalized: int
+L1Hashes = Mapping[int, Hash | None]
+"""Hashes of L1's chain by number, None where it has no such block."""
 
 
 class Observed(msgspec.Struct, frozen=True):
     """What a round has learnt, in the order of the steps that ask for it."""
 
     blocks: Mapping[int, ChainBlock | WaitReason] | None = None
-    l1: L1View | None = None
+    l1: L1Hashes | None = None
     stored: Stored | None = None
 
 
@@ -154,7 +151,7 @@ class AskChains(msgspec.Struct, frozen=True):
 
 
 class AskL1(msgspec.Struct, frozen=True):
-    """Needs an L1View with these numbers, read after the answers of the chains."""
+    """Needs L1Hashes of these numbers, read after the answers of the chains."""
 
     numbers: frozenset[int]
 
@@ -195,27 +192,29 @@ def next_time(config: InteropConfig, state: StoreState) -> int:
     return max(config.first_round, min(after, default=0))
 
 
-def next_step(config: InteropConfig, state: StoreState, observed: Observed) -> Step:
-    """Return what is needed next, or what is decided [VR5]."""
+def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_final: int = 0) -> Step:
+    """Return what is needed next, or what is decided [VR5].
+
+    `l1_final` is the number of the last L1 block that was finalized while L1 had the blocks of all rounds [VR13]."""
     if state.pending is None and observed.blocks is None:
         return AskChains(next_time(config, state))
     blocks = {chain: block for chain, block in (observed.blocks or {}).items() if isinstance(block, ChainBlock)}
     anchors = [state.verified.l1] if state.verified is not None else []
     anchors += [state.decided] if state.decided is not None else []
     l1_blocks = {block for block in (*anchors, *(block.l1 for block in blocks.values())) if block != NO_L1_BLOCK}
-    view = observed.l1
-    if view is None:
+    hashes = observed.l1
+    if hashes is None:
         return AskL1(frozenset(block.number for block in l1_blocks))
-    left = [block for block in anchors if block in l1_blocks and view.hashes.get(block.number) != block.hash]
+    left = [block for block in anchors if block in l1_blocks and hashes.get(block.number) != block.hash]
     if left:
-        return _when_l1_left(config, state, view, left)
+        return _when_l1_left(config, state, hashes, left, l1_final)
     if state.pending is not None:
         return Deliver(state.pending, _recipients(config, state.pending))
     for chain_id in sorted(config.chains):
         answer = (observed.blocks or {}).get(chain_id, WaitReason.NOT_READY)
         if isinstance(answer, WaitReason):
             return Wait(answer, chain_id)
-        if answer.l1 in l1_blocks and view.hashes.get(answer.l1.number) != answer.l1.hash:
+        if answer.l1 in l1_blocks and hashes.get(answer.l1.number) != answer.l1.hash:
             return Wait(WaitReason.L1_UNSETTLED, chain_id, str(answer.l1))
     return _verify(config, state, blocks, anchors, observed.stored or {})
 
@@ -226,12 +225,14 @@ def _recipients(config: InteropConfig, transition: Transition) -> tuple[int, ...
     return tuple(sorted(config.chains))
 
 
-def _when_l1_left(config: InteropConfig, state: StoreState, view: L1View, left: Collection[BlockId]) -> Wait | Rewind:
+def _when_l1_left(
+    config: InteropConfig, state: StoreState, hashes: L1Hashes, left: Collection[BlockId], l1_final: int
+) -> Wait | Rewind:
     """Return what follows from L1 blocks that decisions depend on and that are not on its chain [VR4, VR13, RA1]."""
     block = min(left, key=lambda block: block.number)
-    if view.hashes.get(block.number) is None:
+    if hashes.get(block.number) is None:
         return Wait(WaitReason.L1_UNSETTLED, detail=str(block))
-    if block.number <= view.finalized:
+    if block.number <= l1_final:
         return Wait(WaitReason.L1_FINAL, detail=str(block))
     verified = state.verified
     return Rewind(verified.l1_since if verified is not None and verified.l1 in left else next_time(config, state))
@@ -288,7 +289,7 @@ def _follows(logs: BlockLogs, tip: BlockId) -> bool:
     return block.id == tip or (block.number == tip.number + 1 and block.parent_hash == tip.hash)
 
 
-def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1View) -> Wait | None:
+def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1Hashes) -> Wait | None:
     """Check once, at a start, that the chains still have what was verified [VR14].
 
     `canonical` are the hashes of the chains' blocks of the numbers of the tips, None where a chain has none yet. If L1
@@ -296,7 +297,7 @@ def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1View
     verified = state.verified
     if verified is None or state.pending is not None:
         return None
-    if verified.l1 != NO_L1_BLOCK and l1.hashes.get(verified.l1.number) != verified.l1.hash:
+    if verified.l1 != NO_L1_BLOCK and l1.get(verified.l1.number) != verified.l1.hash:
         return None
     for chain_id, tip in sorted(state.tips.items()):
         if canonical.get(chain_id) not in (None, tip.hash):

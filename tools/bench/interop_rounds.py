@@ -22,7 +22,6 @@ from rollup_node.stages.interop.rounds import (
     Advance,
     AskL1,
     AskStored,
-    L1View,
     Observed,
     StoreState,
     next_step,
@@ -89,7 +88,7 @@ class Rounds:
         while True:
             match next_step(self._config, self._state, observed):
                 case AskL1():
-                    observed = msgspec.structs.replace(observed, l1=L1View({L1.number: L1.hash}, 0))
+                    observed = msgspec.structs.replace(observed, l1={L1.number: L1.hash})
                 case AskStored(places=places):
                     observed = msgspec.structs.replace(observed, stored=self._store.stored(places))
                 case Advance() as change:

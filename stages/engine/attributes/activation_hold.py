@@ -10,7 +10,7 @@ from rollup_node.stages.messages.engine import BatchParent
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.consolidation import ComparedField, mismatches
-from rollup_node.stages.protocol.deposits import DepositError, is_deposit
+from rollup_node.stages.protocol.deposits import DepositError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, CarriedBundle
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, Hash
@@ -80,8 +80,6 @@ def other_upgrade(
     before = attributes.transactions[: len(attributes.transactions) - len(ours)]
     theirs = block.transactions[len(before) :]
     if block.transactions[: len(before)] != before or not 0 < len(theirs) <= MAX_TRANSACTIONS:
-        return None
-    if not all(map(is_deposit, theirs)):
         return None
     fields = {item.field for item in mismatches(rollup, attributes, parent_hash, block)}
     if not fields or fields - _FOLLOW_FROM_THE_BUNDLE:

@@ -157,22 +157,24 @@ class InteropStage(Stage):
         """Bring what the round after a state asks for until it decides; `fresh` asks L1 for all of its blocks again.
 
         After rounds whose blocks are `unwritten`, it is decided by what chains and L1 have reported [VR4, VR6]."""
-        observed = Observed()
+        observed, finalized = Observed(), 0
         while True:
-            match next_step(self._set, state, observed):
+            match next_step(self._set, state, observed, self._decided.l1_final):
                 case AskChains(timestamp=timestamp):
                     blocks = self._known(timestamp) if unwritten is not None else await self._ask_chains(timestamp)
                     observed = msgspec.structs.replace(observed, blocks=blocks)
                 case AskL1(numbers=numbers):
+                    # It is of the chain that the hashes are of, or of an older one.
+                    finalized = self._l1.finalized
                     is_known = unwritten is not None
-                    view = self._l1.known(numbers) if is_known else await self._l1.view(numbers, fresh=fresh)
-                    observed = msgspec.structs.replace(observed, l1=view)
+                    hashes = self._l1.known(numbers) if is_known else await self._l1.hashes(numbers, fresh=fresh)
+                    observed = msgspec.structs.replace(observed, l1=hashes)
                 case AskStored(places=places):
                     stored = await self._stored(places, unwritten or {})
                     observed = msgspec.structs.replace(observed, stored=stored)
                 case decision:
                     if unwritten is None and observed.l1 is not None and not _is_of_l1(decision):
-                        await self._follow_finality(observed.l1.finalized)
+                        await self._follow_finality(finalized)
                     return decision
 
     async def _with_following(self, first: Advance) -> list[Advance]:
@@ -270,7 +272,7 @@ class InteropStage(Stage):
         return WAIT_SECONDS
 
     async def _follow_finality(self, finalized: int) -> None:
-        """Take the last round that is final, by a view of L1 that has the last round's L1 block [LB4]."""
+        """Take the last round that is final, while L1 has the last round's L1 block [LB4]."""
         if finalized > self._decided.l1_final:
             final = self._decided.final
             self._decided = await self._database.run(lambda store: store.finalize(finalized))
@@ -299,7 +301,7 @@ class InteropStage(Stage):
                 return self._wait(wait)
             canonical = await self._canonical_tips()
             numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
-            if (wait := diverged(self._state, canonical, await self._l1.view(numbers))) is not None:
+            if (wait := diverged(self._state, canonical, await self._l1.hashes(numbers))) is not None:
                 return self._wait(wait)
             self._backfill = self._plan(until, canonical)
         if not self._backfill.is_complete:

@@ -10,7 +10,7 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process.engine_reader import EngineReader
-from rollup_node.stages.interop.rounds import ChainBlock, L1View, WaitReason
+from rollup_node.stages.interop.rounds import ChainBlock, L1Hashes, WaitReason
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
@@ -153,22 +153,22 @@ class L1Reader:
         self._client = bus.connect("l1.origins", self._on_refs)
         bus.subscribe("status.l1", self._on_status)
 
-    def known(self, numbers: Collection[int]) -> L1View:
-        """Return what `view` would, without the hashes that it would ask for."""
-        return L1View({number: self._known.get(number) for number in numbers}, self.finalized)
+    def known(self, numbers: Collection[int]) -> L1Hashes:
+        """Return what `hashes` would, without those that it would ask for."""
+        return {number: self._known.get(number) for number in numbers}
 
-    async def view(self, numbers: Collection[int], *, fresh: bool = False) -> L1View:
+    async def hashes(self, numbers: Collection[int], *, fresh: bool = False) -> L1Hashes:
         """Return the hashes of blocks by number; `fresh` asks for all of them. Raises TemporaryError."""
         if fresh:
             self._known.clear()
         missing = [number for number in numbers if number not in self._known]
         head = self._head
         read = dict(zip(missing, await asyncio.gather(*map(self._hash, missing)), strict=True))
-        hashes = self.known(numbers).hashes | read
+        result = {**self.known(numbers), **read}
         if head is not None and head == self._head:
             known = {number: hashed for number, hashed in read.items() if hashed is not None}
             self._keep({number: hashed for number, hashed in known.items() if number < head.number})
-        return L1View(hashes, self.finalized)
+        return result
 
     def _keep(self, hashes: dict[int, Hash]) -> None:
         if len(self._known) + len(hashes) > MAX_KNOWN:

@@ -69,7 +69,7 @@ class Run:
                 answers = {chain_id: answer(blocks) for chain_id, blocks in self.chains.items()}
                 self.observed = msgspec.structs.replace(observed, blocks=answers)
             case AskL1(numbers=numbers):
-                self.observed = msgspec.structs.replace(observed, l1=world.view(numbers))
+                self.observed = msgspec.structs.replace(observed, l1=world.hashes(numbers))
             case AskStored(places=places):
                 self.observed = msgspec.structs.replace(observed, stored=self.store.stored(places))
             case Wait() as wait:

@@ -16,7 +16,7 @@ from rollup_node.stages.interop.rounds import (
     Deliver,
     InvalidateHeads,
     InvalidHead,
-    L1View,
+    L1Hashes,
     LogRange,
     Observed,
     Rewind,
@@ -45,7 +45,8 @@ def l1(number: int, branch: int = 0) -> BlockId:
 
 SOURCE = l1(21)
 STATE = StoreState({chain: tip.id for chain, tip in TIPS.items()}, VerifiedRound(1099, l1(20), 1090))
-VIEW = L1View({20: l1(20).hash, 21: l1(21).hash, 22: l1(22).hash}, 10)
+HASHES: L1Hashes = {20: l1(20).hash, 21: l1(21).hash, 22: l1(22).hash}
+L1_FINAL = 10
 
 
 def head(chain_id: int, *logs: bytes | Claim, time: int = T, source: BlockId = SOURCE) -> ChainBlock:
@@ -60,12 +61,13 @@ HEADS = {1: head(1, b"one"), 2: head(2, source=l1(22))}
 
 def decide(
     heads: Mapping[int, ChainBlock | WaitReason] = HEADS,
-    view: L1View = VIEW,
+    hashes: L1Hashes = HASHES,
     state: StoreState = STATE,
     stored: Mapping[LogPlace, bytes | None] | None = None,
+    l1_final: int = L1_FINAL,
 ) -> Step:
     """Return the step after the answers of the chains and of L1."""
-    return next_step(CONFIG, state, Observed(heads, view, stored))
+    return next_step(CONFIG, state, Observed(heads, hashes, stored), l1_final)
 
 
 def test_the_steps_of_a_round() -> None:
@@ -101,21 +103,20 @@ def test_a_chain_without_its_block_is_waited_for(reason: WaitReason) -> None:
 @pytest.mark.parametrize("hashed", [None, l1(22, 1).hash])
 def test_a_head_of_another_l1_chain_is_waited_for(hashed: bytes | None) -> None:
     """[VR4]: its chain has not followed L1 yet."""
-    assert decide(view=L1View({**VIEW.hashes, 22: hashed}, 10)) == Wait(WaitReason.L1_UNSETTLED, 2, str(l1(22)))
+    assert decide(hashes={**HASHES, 22: hashed}) == Wait(WaitReason.L1_UNSETTLED, 2, str(l1(22)))
 
 
-LEFT = L1View({**VIEW.hashes, 20: l1(20, 1).hash}, 10)
+LEFT = {**HASHES, 20: l1(20, 1).hash}
 
 
 def test_an_l1_block_that_is_not_there_now_decides_nothing() -> None:
     """[VR4]: L1's chain is shorter for a moment."""
-    view = L1View({**VIEW.hashes, 20: None}, 10)
-    assert decide(view=view) == Wait(WaitReason.L1_UNSETTLED, None, str(l1(20)))
+    assert decide(hashes={**HASHES, 20: None}) == Wait(WaitReason.L1_UNSETTLED, None, str(l1(20)))
 
 
 def test_nothing_goes_back_below_the_finalized_l1_block() -> None:
     """[VR13]"""
-    result = decide(view=L1View(LEFT.hashes, 20))
+    result = decide(hashes=LEFT, l1_final=20)
     assert result == Wait(WaitReason.L1_FINAL, None, str(l1(20)))
 
 
@@ -152,7 +153,7 @@ def test_a_chain_that_joins_needs_its_logs_first() -> None:
     assert isinstance(decide(state=msgspec.structs.replace(state, verified=None)), Advance)
     config = dependency_set(CONFIG.chains[1], member(2, 2, T, number=7), activation=1010)
     young = ChainBlock(logs_of(block(7, T), []), b"", b"", l1(21))
-    assert isinstance(next_step(config, state, Observed({1: HEADS[1], 2: young}, VIEW)), Advance)
+    assert isinstance(next_step(config, state, Observed({1: HEADS[1], 2: young}, HASHES)), Advance)
 
 
 # --- transitions -----------------------------------------------------------------------------------------------------
@@ -167,15 +168,15 @@ def test_a_transition_goes_to_its_chains_until_it_is_finished(
     """[VR6, IV4, RA1]: no round meanwhile, also after a restart."""
     state = msgspec.structs.replace(STATE, pending=pending)
     assert next_step(CONFIG, state, Observed()) == AskL1(frozenset({20}))
-    assert next_step(CONFIG, state, Observed(l1=VIEW)) == Deliver(pending, chains)
+    assert next_step(CONFIG, state, Observed(l1=HASHES)) == Deliver(pending, chains)
 
 
 def test_a_transition_is_void_once_l1_has_left_it() -> None:
     """[RA1]: the next one takes its place."""
     state = msgspec.structs.replace(STATE, pending=INVALID, decided=l1(22))
-    view = L1View({20: l1(20).hash, 22: l1(22, 1).hash}, 10)
-    assert next_step(CONFIG, state, Observed(l1=view)) == Rewind(T)
-    shorter = L1View({20: l1(20, 1).hash, 22: None}, 10)
+    hashes = {20: l1(20).hash, 22: l1(22, 1).hash}
+    assert next_step(CONFIG, state, Observed(l1=hashes)) == Rewind(T)
+    shorter = {20: l1(20, 1).hash, 22: None}
     assert next_step(CONFIG, state, Observed(l1=shorter)) == Rewind(1090), "by the lowest block that L1 has left"
     state = msgspec.structs.replace(STATE, pending=Rewind(T))
     assert next_step(CONFIG, state, Observed(l1=LEFT)) == Rewind(1090)
@@ -187,12 +188,12 @@ def test_a_transition_is_void_once_l1_has_left_it() -> None:
 def test_a_start_finds_that_a_chain_has_another_block() -> None:
     """[VR14]: but for a change of L1, a pending transition, or nothing verified."""
     canonical = {1: STATE.tips[1].hash, 2: b"\x01" * 32}
-    result = diverged(STATE, canonical, VIEW)
+    result = diverged(STATE, canonical, HASHES)
     assert result is not None and (result.reason, result.chain_id) == (WaitReason.DIVERGED, 2)
-    assert diverged(STATE, {**canonical, 2: None}, VIEW) is None, "a chain that is behind is waited for"
+    assert diverged(STATE, {**canonical, 2: None}, HASHES) is None, "a chain that is behind is waited for"
     assert diverged(STATE, canonical, LEFT) is None
-    assert diverged(msgspec.structs.replace(STATE, pending=Rewind(T)), canonical, VIEW) is None
-    assert diverged(msgspec.structs.replace(STATE, verified=None), canonical, VIEW) is None
+    assert diverged(msgspec.structs.replace(STATE, pending=Rewind(T)), canonical, HASHES) is None
+    assert diverged(msgspec.structs.replace(STATE, verified=None), canonical, HASHES) is None
 
 
 BACKFILL_CONFIG = dependency_set(member(1), member(2, block_time=2), activation=1010)

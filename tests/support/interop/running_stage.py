@@ -133,7 +133,7 @@ class Node:
     async def until_head(self) -> None:
         """Wait until the interop process has the L1 head."""
         head = len(self.world.l1) - 1
-        await self.until(lambda: self.stage._l1.known([head]).hashes[head])
+        await self.until(lambda: self.stage._l1.known([head])[head])
 
     @property
     def told(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, L1View, WaitReason
+from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, L1Hashes, WaitReason
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlockId, BlockRef, Hash
 from tests.support.interop.values import Claim, block, logs_of
@@ -62,9 +62,9 @@ class World:
         """Let a chain read L1."""
         self.seen[chain_id] = list(self.l1)
 
-    def view(self, numbers: Iterable[int]) -> L1View:
-        """Return L1 as it is now."""
-        return L1View({number: self.l1[number] if number < len(self.l1) else None for number in numbers}, 0)
+    def hashes(self, numbers: Iterable[int]) -> L1Hashes:
+        """Return the hashes of L1's chain as it is now."""
+        return {number: self.l1[number] if number < len(self.l1) else None for number in numbers}
 
     def derived(self, chain_id: int, timestamp: int) -> list[Block] | None:
         """Return the blocks that a chain has up to a time, None if it does not have the last one."""

@@ -303,6 +303,19 @@ def test_before_interop_a_chain_has_its_own_labels(chain: ChainFixture) -> None:
     assert harness.status.safe == refs[4]
 
 
+def test_what_is_read_for_an_older_verdict_moves_no_label(chain: ChainFixture) -> None:
+    """[LB6]: the label of the verdict that is in force is read next."""
+    harness = judged(chain)
+    refs = derive(harness, 5)
+    harness.judge(verified=refs[4].id)
+    pending = harness.until(api.GetBlockRef, CallPurpose.VERIFIED_BLOCK)
+    harness.judge(verified=refs[3].id)
+    harness.answer(pending)
+    assert harness.status.safe == refs[0]
+    harness.pass_time(0.5)
+    assert harness.status.safe == refs[3]
+
+
 def test_a_label_waits_until_its_block_is_local_safe(chain: ChainFixture) -> None:
     """[LB3], optimism#22982: after a start below the verified block, on a branch that may be another one."""
     harness = judged(chain)

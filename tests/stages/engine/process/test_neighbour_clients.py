@@ -237,7 +237,7 @@ async def test_other_answers() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert "not JSON" in await failure_of(app_for_every_path(_sends(b"garbage")), FollowReason.MALFORMED)
     assert "HTTP status 503" in await failure_of(app_for_every_path(_sends(b"", 503)), FollowReason.HTTP_STATUS)
-    error = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"not found"}}'
+    error = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"not found"}}'
     assert "not found" in await failure_of(app_for_every_path(_sends(error)), FollowReason.RPC_ERROR)
     body = b'{"id":2,"result":"' + bytes([120]) * (64 << 20) + b'"}'
     large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -12,6 +12,7 @@ from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process import engine_reader
 from rollup_node.stages.interop.process.engine_reader import IN_FLIGHT, MAX_BLOCKS, EngineReader, LogBackfill
 from rollup_node.stages.interop.rounds import NONE, AddLogs, ChainBlock, LogRange
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.support.interop.running_stage import Node, verify_all
@@ -208,6 +209,8 @@ async def test_what_is_derived_while_logs_are_read_is_verified(tmp_path: Path) -
         node.chains[2].is_away = True
         await node.start()
         await node.until(lambda: node.code() is not None)
+        reading = next(problem for problem in node.problems if problem.code is Code.INTEROP_BACKFILL)
+        assert "blocks are read" in reading.text
         started = node.chains[1].start
         await node.stop()
         node.grow(8)
@@ -215,6 +218,8 @@ async def test_what_is_derived_while_logs_are_read_is_verified(tmp_path: Path) -
         await node.start()
         await node.until(lambda: node.code() is not None)
         node.chains[2].is_away = False
+        await node.until_prepared()
+        assert not node.problems
         node.grow(2)
         await verify_all(node)
         assert started is not None and started.number < 20

@@ -275,6 +275,26 @@ async def test_what_l1_has_finalized_is_final(tmp_path: Path) -> None:
             await node.until(partial(are_final, node, wanted))
 
 
+async def test_what_l1_has_replaced_is_never_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[VR13, LB4, RA1]: though the number of L1's finalized block is beyond it as soon as the new blocks are there, as
+    after a time in which the node was off."""
+    monkeypatch.setattr(ServedWorld, "content", lambda world, chain_id, number, variant: (variant,))
+    async with node_of(ServedWorld(PAIR, 3), tmp_path / "interop") as node:
+        node.grow(6)
+        await verify_all(node)
+        verified = {chain_id: node.verdict(chain_id).verified for chain_id in node.chains}
+        node.world.finalized = len(node.world.l1) - 1
+        node.grow(6, drop=4)
+        await verify_all(node)
+        await node.until(lambda: node.verdict(1).final is not None)
+        assert node.meter_value("supernode_interop_rewinds_total") > 0
+        for chain_id, chain in node.chains.items():
+            blocks = [block.ref.id for block in chain.blocks()]
+            assert verified[chain_id] not in blocks
+            final = {verdicts.chains[chain_id].final for verdicts in chain.verdicts}
+            assert final - {None} <= set(blocks)
+
+
 async def test_rounds_ask_l1_for_next_to_nothing(tmp_path: Path) -> None:
     """[VR4]: a block that was the head while the chain grew is not asked for."""
     async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
@@ -313,6 +333,11 @@ async def test_a_gap_in_the_safe_head_database_is_named(tmp_path: Path) -> None:
         node.follow()
         await node.until(lambda: node.code() is Code.INTEROP_HISTORY)
         assert node.problems[0].subject == "chain 2" and node.verdicts.timestamp < last + 3 * L1_STEP
+        activity = "supernode_interop_activity_state"
+        assert node.meter_value(activity) == stage.HALTED
+        node.chains[2].missing_history = 0
+        await verify_all(node)
+        assert node.code() is None and node.meter_value(activity) == stage.RUNNING
 
 
 async def test_without_rounds_verification_begins_after_such_a_gap(tmp_path: Path) -> None:

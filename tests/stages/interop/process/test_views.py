@@ -135,6 +135,7 @@ async def test_blocks_of_another_state_than_their_l1_block_are_not_used(view: Vi
     """The chain goes to another branch after the database has answered, and is read again."""
     view.safe_head, view.reader.changed = BlockId(last, hash_of(last)), 40
     assert await view.chain.observe(50) is WaitReason.NOT_READY
+    assert view.chain.known(50) is WaitReason.NOT_READY
     view.safe_head = BlockId(last, hash_of(last, 1))
     result = await view.chain.observe(50)
     assert isinstance(result, ChainBlock) and result.logs == numbered_content(50, 1).logs
@@ -186,28 +187,28 @@ def reader_of(bus: FakeBus, finalized: int = 0) -> L1Reader:
 
 async def test_a_block_is_asked_for_once(bus: FakeBus) -> None:
     reader = reader_of(bus)
-    assert reader.known([15, 20]).hashes == {15: None, 20: ref(20).hash}
-    assert (await reader.view([15, 18])).hashes == {15: ref(15).hash, 18: ref(18).hash}
+    assert reader.known([15, 20]) == {15: None, 20: ref(20).hash}
+    assert (await reader.hashes([15, 18])) == {15: ref(15).hash, 18: ref(18).hash}
     bus.publish(L1Heads(ref(21), None, None))
-    assert (await reader.view([15, 18, 20, 21])).hashes[21] == ref(21).hash
+    assert (await reader.hashes([15, 18, 20, 21]))[21] == ref(21).hash
     assert numbers(bus) == [15, 18], "heads are known without asking"
-    assert reader.known([15, 21]).hashes == {15: ref(15).hash, 21: ref(21).hash}
+    assert reader.known([15, 21]) == {15: ref(15).hash, 21: ref(21).hash}
 
 
 @pytest.mark.parametrize("head", [ref(21, 1), ref(22), ref(19), None])
 async def test_after_another_change_all_are_asked_for_again(bus: FakeBus, head: L1BlockRef | None) -> None:
     reader = reader_of(bus)
-    await reader.view([15])
+    await reader.hashes([15])
     bus.answer = refs_of(branch=1)
     bus.publish(L1Heads(head, None, None))
-    assert (await reader.view([15])).hashes == {15: ref(15, 1).hash}
+    assert (await reader.hashes([15])) == {15: ref(15, 1).hash}
 
 
 async def test_a_fresh_view_asks_for_all(bus: FakeBus) -> None:
     reader = reader_of(bus)
-    await reader.view([15, 20])
+    await reader.hashes([15, 20])
     bus.answer = refs_of(branch=1)
-    assert (await reader.view([15, 20], fresh=True)).hashes == {15: ref(15, 1).hash, 20: ref(20, 1).hash}
+    assert (await reader.hashes([15, 20], fresh=True)) == {15: ref(15, 1).hash, 20: ref(20, 1).hash}
 
 
 async def test_what_l1_changes_meanwhile_is_not_kept(bus: FakeBus) -> None:
@@ -218,9 +219,9 @@ async def test_what_l1_changes_meanwhile_is_not_kept(bus: FakeBus) -> None:
         return refs_of()(request)
 
     bus.answer = answer
-    await reader.view([15])
+    await reader.hashes([15])
     bus.answer = refs_of(branch=1)
-    assert (await reader.view([15])).hashes == {15: ref(15, 1).hash}
+    assert (await reader.hashes([15])) == {15: ref(15, 1).hash}
 
 
 async def test_blocks_above_the_head_and_missing_ones_are_not_kept(bus: FakeBus) -> None:
@@ -228,27 +229,27 @@ async def test_blocks_above_the_head_and_missing_ones_are_not_kept(bus: FakeBus)
     reader = reader_of(bus)
     bus.answer = refs_of(last=29)
     for _ in range(2):
-        assert (await reader.view([25, 30])).hashes == {25: ref(25).hash, 30: None}
+        assert (await reader.hashes([25, 30])) == {25: ref(25).hash, 30: None}
     assert numbers(bus) == [25, 30] * 2
     bus.publish(L1Heads(None, None, None))
     for _ in range(2):
-        await reader.view([15])
+        await reader.hashes([15])
     assert numbers(bus)[4:] == [15, 15]
 
 
-async def test_finality_never_goes_back(bus: FakeBus) -> None:
+def test_finality_never_goes_back(bus: FakeBus) -> None:
     """[VR13]: nor below what was stored."""
     reader = reader_of(bus, finalized=12)
     for number, wanted in ((11, 12), (14, 14), (13, 14)):
         bus.publish(L1Heads(ref(20), None, ref(number)))
-        assert (await reader.view([])).finalized == wanted
+        assert reader.finalized == wanted
 
 
 async def test_what_is_known_is_bounded(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "MAX_KNOWN", 5)
     reader = reader_of(bus)
     for number in range(5, 20):
-        await reader.view([number])
+        await reader.hashes([number])
     assert len(reader._known) <= 5
 
 
@@ -257,7 +258,7 @@ async def test_an_error_of_l1_is_temporary(bus: FakeBus) -> None:
     problem = Problem(Code.L1_UNREACHABLE, "", "no answer")
     bus.answer = lambda request: L1RefsResponse(request.last, (), problem)
     with pytest.raises(TemporaryError, match="L1 block 15 is unavailable: no answer") as raised:
-        await reader.view([15])
+        await reader.hashes([15])
     assert raised.value.code is Code.L1_UNREACHABLE
 
 
@@ -268,7 +269,7 @@ def test_an_l1_process_that_is_silent_is_temporary(bus: FakeBus) -> None:
         reader = reader_of(bus)
         bus.answer = lambda request: None
         with pytest.raises(TemporaryError, match="the l1 process does not answer") as raised:
-            await reader.view([15])
+            await reader.hashes([15])
         assert raised.value.code is Code.PROCESS_SILENT
 
     virtual_time.run(main())
