@@ -55,8 +55,6 @@ class RecentDrops:
         """Take the counter at a time."""
         last, self._total = self._total, total
         grown = 0 if last is None else total - last if total >= last else total
-        if grown == 0:
-            return
         if self._steps and now - self._steps[-1][0] < DROPS_STEP:
             self._steps[-1] = self._steps[-1][0], self._steps[-1][1] + grown
         else:

@@ -171,6 +171,7 @@ async def test_the_status_page_has_a_row_for_each_chain(tmp_path: Path) -> None:
         for path in ("/", "/status"):
             status, text = await supernode.get(path)
             assert status == 200 and b"2 of 2 chains are ready" in text
+            assert text.count(b'<td class="number">20<td class="number">20<td class="number">3<td>ready') == 1
             assert b"http-equiv" not in text, "a page that loads itself again is not accessible"
             assert all(f'href="/{chain}/status"'.encode() in text for chain in CHAINS)
         for path in ("/901/status", "/902/status/uplot.js"):

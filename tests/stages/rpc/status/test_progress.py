@@ -57,6 +57,8 @@ def test_requests_for_each_l1_block() -> None:
     assert requests.per_block() is None
     requests.add(108, 11, 1.0)
     assert requests.per_block() == 2.0
+    requests.add(112, 11, 2.0)
+    assert requests.per_block() == 3.0, "no block more"
     for step in range(100):
         requests.add(200 + 30 * step, 20 + 10 * step, 10.0 * step + 20)
     assert requests.per_block() == 3.0
