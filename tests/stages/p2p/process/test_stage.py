@@ -1,5 +1,6 @@
 """Whole p2p processes over real sockets: the signer, discovery, scores and bans, and errors at the start."""
 
+import asyncio
 import socket
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.peering.io import peer_manager
+from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
@@ -60,6 +62,22 @@ async def test_discovery_connects_peers(rollup: RollupConfig, tmp_path: Path, mo
             assert boot in table and (await second.call("peerStats"))["table"] == len(table)
             diagnosis = await second.call("diagnosis")
             assert diagnosis["discovery"]["nodes"]["ours"] >= 1
+
+
+@pytest.mark.option("p2p.nat")
+async def test_ports_are_mapped_while_it_runs(
+    rollup: RollupConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped = asyncio.Event()
+
+    async def step(_: PortMapper) -> float:
+        mapped.set()
+        return 600.0
+
+    monkeypatch.setattr(PortMapper, "step", step)
+    async with P2pNode(1, rollup, tmp_path, nat=True).running():
+        async with asyncio.timeout(20.0):
+            await mapped.wait()
 
 
 async def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> None:
