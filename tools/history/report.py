@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
 from rollup_node.tools.history.manifest import Block, L1Range, ManifestRow, TableFile, digest_of
-from rollup_node.tools.history.recorder import MAX_CHANNELS
 from rollup_node.tools.history.runner import INSTALL
 from rollup_node.tools.history.start_stage import problems, progress
 from rollup_node.tools.history.tables import Table, check_schema, day_of, partition, rows
+from rollup_node.tools.inspect.channel_sources import MAX_CHANNELS
 
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError)
 """What a damaged file of rows, or one with other columns or types, raises."""

@@ -1,62 +1,24 @@
 """Which L1 transactions the frames of a channel came in, and which channels the attributes of a block."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.codec.frames import parse_frames
+from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, batcher_transactions
 from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
-from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.transactions import BLOB
-from rollup_node.stages.protocol.types import Address, Hash, InboxTransaction, L1Block
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 MAX_CHANNELS = 10_000
-"""Channels whose transactions are kept; with more, the oldest is forgotten."""
+"""Channels whose transactions are kept until they are read; with more, the oldest is forgotten."""
 MAX_TRANSACTIONS = 10_000
 """Transactions that are kept of one channel."""
+MAX_BATCHES = 200_000
+"""Batches whose transactions are remembered until they are accepted, the oldest forgotten first."""
 
-
-class ChannelSources:
-    """The hashes of the L1 transactions with frames of each channel that has not been taken, in order."""
-
-    def __init__(self) -> None:
-        self._hashes: dict[bytes, dict[Hash, None]] = {}
-
-    def add(self, block: L1Block, contents: Sequence[BlobContent], batcher: Address, rules: L1Rules) -> None:
-        """Read the frames of an L1 block; `contents` are those of its blobs in order."""
-        remaining = iter(contents)
-        for transaction in batcher_transactions(block, batcher):
-            for data in _items(transaction, remaining, rules):
-                frames = parse_frames(data)
-                if not isinstance(frames, Reason):
-                    self.note(transaction.hash, (frame.channel for frame in frames))
-
-    def note(self, transaction: Hash, channels: Iterable[bytes]) -> None:
-        """Note that a transaction has frames of these channels."""
-        for channel in dict.fromkeys(channels):
-            hashes = self._hashes.setdefault(channel, {})
-            if len(hashes) < MAX_TRANSACTIONS:
-                hashes[transaction] = None
-        while len(self._hashes) > MAX_CHANNELS:
-            del self._hashes[next(iter(self._hashes))]
-
-    def take(self, channel: bytes) -> tuple[Hash, ...]:
-        """Return the transactions of a channel that has ended; empty if L1 was read without hashes."""
-        return tuple(item for item in self._hashes.pop(channel, ()) if item)
-
-
-def _items(transaction: InboxTransaction, contents: Iterator[BlobContent], rules: L1Rules) -> Iterator[bytes]:
-    """Yield the data items of a transaction that are not refused."""
-    if transaction.kind != BLOB or not rules.blobs_as_data:
-        yield transaction.data
-        return
-    for _, content in zip(transaction.blobs, contents, strict=False):
-        if content.data is not None:
-            yield content.data
+Sources = tuple[Hash, ...]
 
 
 def batch_shape(batch: SingularBatch | SpanBatch) -> tuple[str, int, int]:
@@ -64,12 +26,6 @@ def batch_shape(batch: SingularBatch | SpanBatch) -> tuple[str, int, int]:
     if isinstance(batch, SingularBatch):
         return "singular", batch.timestamp, 1
     return "span", batch.first_timestamp, batch.block_count
-
-
-MAX_BATCHES = 200_000
-"""Batches whose transactions are remembered until they are accepted, the oldest forgotten first."""
-
-Sources = tuple[Hash, ...]
 
 
 class BatchSource(NamedTuple):
@@ -86,16 +42,37 @@ class BatchSource(NamedTuple):
     blocks: int
 
 
+class ReadChannel:
+    """The number of the L1 block of a channel's first frame, how many frames it has, and their transactions in order.
+
+    It has no frames where the channel was forgotten."""
+
+    def __init__(self, opened: int = 0) -> None:
+        self.opened, self.frames = opened, 0
+        self.transactions: dict[Hash, None] = {}
+
+    def add(self, transaction: Hash) -> None:
+        """Add a frame."""
+        self.frames += 1
+        # L1 may have been read without hashes.
+        if transaction and len(self.transactions) < MAX_TRANSACTIONS:
+            self.transactions[transaction] = None
+
+
 class BlockSources(PipelineEvents):
-    """`accepted` is the batch that was accepted last; None for the empty batch that the rules make."""
+    """`channel` is the one whose batches are read, and `transactions` are those of its frames.
+
+    `accepted` is the batch that was accepted last; None for the empty batch that the rules make."""
 
     def __init__(self, config: RollupConfig) -> None:
         super().__init__()
         self.accepted: BatchSource | None = None
+        self.channel = ReadChannel()
+        self.transactions: Sources = ()
         self._schedule = config.schedule()
         self._block: L1Block | None = None
-        self._channels = ChannelSources()
-        self._channel: tuple[int, Sources] = (0, ())
+        self._channels: dict[bytes, ReadChannel] = {}
+        self._channel_bytes = 0
         self._batches: dict[int, BatchSource] = {}
         self._span_block: tuple[SingularBatch, BatchSource | None] | None = None
 
@@ -110,23 +87,33 @@ class BlockSources(PipelineEvents):
         block = self._block
         if block is None or block.header.hash != frames.block:
             return
-        malformed, items = dict(frames.malformed), iter(frames.items)
+        malformed, items, number = dict(frames.malformed), iter(frames.items), 0
         blobs_as_data = self._schedule.l1(block.header.timestamp).blobs_as_data
         for transaction in batcher_transactions(block, frames.batcher):
             is_blobs = transaction.kind == BLOB and blobs_as_data
-            count = sum(blob not in malformed for blob in transaction.blobs) if is_blobs else 1
-            for _ in range(count):
-                self._channels.note(transaction.hash, (frame.channel for frame in next(items).frames))
+            for blob in transaction.blobs if is_blobs else (None,):
+                if blob not in malformed:
+                    self.item_parsed(block, transaction.hash, blob, number, next(items).frames)
+                number += 1
+
+    def item_parsed(
+        self, block: L1Block, transaction: Hash, blob: BlobRef | None, number: int, frames: Sequence[Frame]
+    ) -> None:
+        """Note the channels of a data item: of a blob or of call data, by its number in the block."""
+        for frame in frames:
+            self._channels.setdefault(frame.channel, ReadChannel(block.header.number)).add(transaction)
+        while len(self._channels) > MAX_CHANNELS:
+            del self._channels[next(iter(self._channels))]
 
     def channel_opened(self, channel: bytes, size: int) -> None:
         """Note that the next batches are of this channel."""
-        self._channel = size, self._channels.take(channel)
+        self._channel_bytes, self.channel = size, self._channels.pop(channel, ReadChannel())
+        self.transactions = tuple(self.channel.transactions)
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
         """Remember where the batch came from."""
-        kind, time, blocks = batch_shape(batch)
         self._batches.pop(id(batch), None)
-        self._batches[id(batch)] = BatchSource(channel, *self._channel, kind, time, blocks)
+        self._batches[id(batch)] = BatchSource(channel, self._channel_bytes, self.transactions, *batch_shape(batch))
         if len(self._batches) > MAX_BATCHES:
             del self._batches[next(iter(self._batches))]
 

@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel, 
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded, PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run
@@ -26,7 +26,7 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers, hashes_digest
-from rollup_node.tools.inspect.channel_sources import ChannelSources, batch_shape
+from rollup_node.tools.inspect.channel_sources import BlockSources, batch_shape
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter, write_text
 from rollup_node.tools.inspect.status_screen import Patience
 
@@ -42,13 +42,11 @@ class BatchListing:
         config: RollupConfig,
         first: L1Block,
         batcher: Address | None = None,
-        events: PipelineEvents | None = None,
+        events: BlockSources | None = None,
     ) -> None:
-        schedule, self._events = config.schedule(), events or PipelineEvents()
+        schedule, self._events = config.schedule(), events or BlockSources(config)
         self._schedule = schedule
         self._fixed_batcher = batcher
-        self._opened: tuple[L1Block, Address] | None = None
-        self._sources = ChannelSources()
         self._traversal = L1Traversal(schedule, self._events, first.ref, config.genesis.system_config)
         self._ingestion = FrameIngestion(self._traversal.rules, self._events)
         self._reader = ChannelReader(span_rules(config), self._events)
@@ -76,19 +74,14 @@ class BatchListing:
         traversal.advance(block)
         if self._schedule.switches_stages(before, block.header.timestamp):
             self._ingestion.replace_channels(traversal.rules)
-        batcher = self.batcher
-        self._ingestion.source.open(block, batcher, traversal.rules)
-        self._opened = block, batcher
-        return blob_refs(data_items(block, batcher, traversal.rules))
+        self._ingestion.source.open(block, self.batcher, traversal.rules)
+        return blob_refs(data_items(block, self.batcher, traversal.rules))
 
     def batches(self, contents: Sequence[BlobContent]) -> Iterator[BatchSummary | Dropped]:
         """Yield the batches and drops of the block, given the contents of its blobs.
 
         Raises ValueError if they are those of other blobs."""
         traversal, ingestion = self._traversal, self._ingestion
-        if self._opened is not None:
-            block, batcher = self._opened
-            self._sources.add(block, contents, batcher, traversal.rules)
         ingestion.source.add_blobs(traversal.origin.hash, contents)
         while True:
             channel = ingestion.next_channel(traversal.origin, traversal.rules)
@@ -105,7 +98,6 @@ class BatchListing:
 
     def _channel(self, channel: ReadyChannel) -> Iterator[BatchSummary | Dropped]:
         traversal, reader = self._traversal, self._reader
-        sources = self._sources.take(channel.id)
         reader.open(channel, traversal.rules)
         while True:
             popped = reader.pop(traversal.rules, traversal.origin.timestamp)
@@ -115,7 +107,7 @@ class BatchListing:
             elif popped is Flow.OUT_OF_DATA:
                 return
             elif not isinstance(popped, Flow):
-                yield _summary(popped, channel, traversal.origin, sources)
+                yield _summary(popped, channel, traversal.origin, self._events.transactions)
 
 
 def _summary(

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.ingestion import DataSource
@@ -39,14 +38,6 @@ def test_frames_are_those_of_their_transactions_and_blobs(shared_data: Path) -> 
     assert [frame["blob"] for frame in frames] == [f"0x{blob.hash.hex()}" for blob in blobs[1:]]
     assert [frame["item"] for frame in frames] == list(range(1, len(blobs)))
     assert {frame["transaction"] for frame in frames} == {f"0x{block.inbox[0].hash.hex()}"}
-
-
-def test_a_batch_of_any_time_fits_into_its_columns() -> None:
-    rows: list[tuple[Table, dict[str, Any]]] = []
-    rollup = PLAIN_ROLLUP
-    events = HistoryEvents(rollup, L1Range(5, 5), lambda table, time, row: rows.append((table, row)))
-    events.batch_read(b"\x07" * 16, SingularBatch(b"\x08" * 32, 1, b"\x09" * 32, (1 << 64) - 1, ()))
-    assert rows == [], "no L1 block is read"
 
 
 def test_states_name_what_is_open_and_what_is_unknown() -> None:

@@ -6,14 +6,12 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.block_frames import data_items, parse_block
 from rollup_node.stages.messages.blobs import BlobContent
-from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import InboxTransaction
 from rollup_node.tools.inspect import channel_sources
-from rollup_node.tools.inspect.channel_sources import BlockSources, ChannelSources
+from rollup_node.tools.inspect.channel_sources import BlockSources
 from tests.conformance.kit.chain import BATCHER, STRANGER, L1Blocks, blobs, calldata
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
-RULES = L1Rules(blobs_as_data=True)
 HASHES = [bytes((digit,)) * 32 for digit in range(3)]
 
 
@@ -26,32 +24,8 @@ def hashed(transaction: InboxTransaction, digit: int) -> InboxTransaction:
     return msgspec.structs.replace(transaction, hash=bytes((digit,)) * 32)
 
 
-def taken(sources: ChannelSources, channel: str) -> list[int]:
-    return [item[0] for item in sources.take(channel.encode() * 16)]
-
-
 def content(digit: int, item: bytes | None) -> BlobContent:
     return BlobContent(bytes((digit,)) * 32, item, None if item is not None else "BL1")
-
-
-def add(sources: ChannelSources, *inbox: InboxTransaction, contents: tuple[BlobContent, ...] = ()) -> None:
-    l1 = L1Blocks()
-    sources.add(msgspec.structs.replace(l1.blocks[0], inbox=inbox), contents, BATCHER, RULES)
-
-
-def test_without_hashes_nothing_is_known() -> None:
-    sources = ChannelSources()
-    add(sources, calldata(data("a")))
-    assert taken(sources, "a") == []
-
-
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel_sources, "MAX_CHANNELS", 2)
-    monkeypatch.setattr(channel_sources, "MAX_TRANSACTIONS", 3)
-    sources = ChannelSources()
-    add(sources, *(hashed(calldata(data("a", "b")), digit) for digit in range(1, 6)))
-    add(sources, hashed(calldata(data("c")), 6))
-    assert [taken(sources, name) for name in "abc"] == [[], [1, 2, 3], [6]]
 
 
 ROLLUP = msgspec.structs.replace(
@@ -78,11 +52,12 @@ class Replayed:
         items = data_items(block, BATCHER, rules)
         self.events.frames_parsed(parse_block(block.header.hash, BATCHER, items, contents, rules))
 
-    def open(self, channel: bytes, *batches: SingularBatch) -> None:
-        """Open a channel, and read these batches of it."""
+    def open(self, channel: bytes, *batches: SingularBatch) -> list[int]:
+        """Open a channel, and read these batches of it; the first bytes of its transactions."""
         self.events.channel_opened(channel * 16, 9)
         for item in batches:
             self.events.batch_read(channel * 16, item)
+        return [item[0] for item in self.events.transactions]
 
     def accepted(self, read: SingularBatch) -> list[int]:
         """Return the transactions, by their first byte, of a batch that is accepted."""
@@ -111,17 +86,14 @@ def test_a_batch_has_the_transactions_of_its_channel() -> None:
     assert replayed.accepted(second) == [1, 5]
 
 
-def test_the_blocks_of_a_span_have_its_transactions() -> None:
+def test_memory_of_channels_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And L1 may have been read without hashes."""
+    monkeypatch.setattr(channel_sources, "MAX_CHANNELS", 3)
+    monkeypatch.setattr(channel_sources, "MAX_TRANSACTIONS", 3)
     replayed = Replayed()
-    replayed.read(hashed(calldata(data("a")), 1))
-    # The stages pass spans on as they are; only their identity counts here.
-    span = batch(7)
-    replayed.open(b"a", span)
-    for number in range(3):
-        block = batch(number)
-        replayed.events.span_block(span, block)  # type: ignore[arg-type]
-        assert replayed.accepted(block) == [1]
-    assert replayed.accepted(batch(9)) == []
+    replayed.read(*(hashed(calldata(data("a", "b")), digit) for digit in range(1, 6)))
+    replayed.read(hashed(calldata(data("c")), 6), calldata(data("d")))
+    assert [replayed.open(name) for name in (b"a", b"b", b"c", b"d")] == [[], [1, 2, 3], [6], []]
 
 
 def test_memory_of_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.tools.api.in_process import running_buses
 from rollup_node.tools.batcher.channels import Compression
@@ -29,23 +28,20 @@ Listed = Callable[..., Awaitable[tuple[list[str], list[str]]]]
 
 @pytest.fixture
 def listed(new_buses: NewBuses, tmp_path: Path) -> Listed:
-    """List all blocks of an L1 but `missing`, which the endpoint has lost; the lines on standard output and error."""
+    """List all blocks of an L1; the lines on standard output and error."""
 
-    async def run(
-        l1: L1Blocks, form: RowFormat = RowFormat.JSON, missing: int = -1, timeout: float | None = None, **changes: Any
-    ) -> tuple[list[str], list[str]]:
+    async def run(l1: L1Blocks, form: RowFormat = RowFormat.JSON, **changes: Any) -> tuple[list[str], list[str]]:
         buses = new_buses(tmp_path)
 
         def answer(peer: ProcessId, request: L1BlocksRequest) -> None:
             for number in range(request.first, request.first + request.count):
-                lost = L1BlockUnavailable(number, last, Problem(None, "", "endpoint: pruned"))
-                server.send(peer, lost if number == missing else L1BlockResponse(l1[number]))
+                server.send(peer, L1BlockResponse(l1[number]))
 
         server = buses["l1"].serve("l1.blocks", answer)
         first, last = l1.blocks[0].header.number, l1.last.header.number
         with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
             chain, ends = rollup(forks_until("holocene"), **changes), (out.fileno(), err.fileno())
-            config = ListingConfig(chain, first, last, None, form, *ends, timeout)
+            config = ListingConfig(chain, first, last, None, form, *ends)
             stage = build(config, buses["derivation"], Meter("derivation"))
             async with running_buses(buses):
                 await run_to_exit(stage)
@@ -95,15 +91,6 @@ async def test_csv_has_the_names_of_its_fields_also_without_batches(listed: List
     l1.add()
     (header,), err = await listed(l1, RowFormat.CSV)
     assert header.startswith("inclusion,inclusion_timestamp,l1_transactions,channel,") and err == []
-
-
-async def test_a_block_that_does_not_come_ends_the_list_at_the_timeout(listed: Listed) -> None:
-    l1 = L1Blocks()
-    l1.add(*channel("A", child(GENESIS).singular))
-    last = l1.add().header.number
-    out, err = await listed(l1, missing=last, timeout=0.8)
-    assert len(out) == 1
-    assert err == [f"rollup-node: L1 block {last}: endpoint: pruned"]
 
 
 def test_another_batcher_has_none(recording: SepoliaRecording) -> None:
