@@ -1,12 +1,10 @@
 """Writes docs/api.md from the docstrings of the public API.
 
-python -m rollup_node.tools.importers.api_docs [--out FILE]
+python -m rollup_node.tools.importers.api_docs
 """
 
-import argparse
 import inspect
 import re
-import sys
 import textwrap
 from collections import ChainMap
 from collections.abc import Callable, Iterator
@@ -81,14 +79,6 @@ _TEXTS = {"aderive": "The same function as `derive`: its result serves an `async
 _QUOTED = re.compile(r"(?<=: )'([^']*)'")
 """A type that is written as a text."""
 _MODULE = re.compile(r"\b(?:rollup_node|collections|typing|pathlib|types|os)(?:\.\w+)*\.(?=\w)")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the page."""
-    parser = argparse.ArgumentParser(description="Writes docs/api.md from the docstrings.", allow_abbrev=False)
-    parser.add_argument("--out", type=Path, default=PAGE)
-    parser.parse_args(arguments).out.write_text(page())
-    return 0
 
 
 def page() -> str:
@@ -178,4 +168,4 @@ def _text(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page())

@@ -4,7 +4,6 @@ python -m rollup_node.tools.importers.architecture_docs
 """
 
 import ast
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
@@ -139,11 +138,5 @@ SECTIONS: Sections = {
 }
 
 
-def main() -> int:
-    """Update the file."""
-    rewrite(ARCHITECTURE, SECTIONS)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    rewrite(ARCHITECTURE, SECTIONS)

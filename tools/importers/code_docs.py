@@ -1,10 +1,8 @@
 """Writes docs/codes.md from the table of codes.
 
-python -m rollup_node.tools.importers.code_docs [--out FILE]
+python -m rollup_node.tools.importers.code_docs
 """
 
-import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,14 +43,6 @@ _COLUMNS = """
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Return the command: writes the page."""
-    parser = argparse.ArgumentParser(description="Writes docs/codes.md from the table.", allow_abbrev=False)
-    parser.add_argument("--out", type=Path, default=PAGE)
-    parser.parse_args(arguments).out.write_text(page())
-    return 0
-
-
 def page() -> str:
     """Return the whole document."""
     findings, events = [code for code in Code if code.is_finding], [code for code in Code if code.is_event]
@@ -66,4 +56,4 @@ def _table(codes: Iterable[Code]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page())

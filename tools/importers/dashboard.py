@@ -1,11 +1,9 @@
 """Writes the Grafana dashboard, docker/grafana/dashboard.json, from the table of its panels.
 
-python -m rollup_node.tools.importers.dashboard [--out FILE]
+python -m rollup_node.tools.importers.dashboard
 """
 
-import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -313,14 +311,6 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
 """The panels by row, from top to bottom."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Return the command: writes the dashboard."""
-    parser = argparse.ArgumentParser(description="Writes the Grafana dashboard.", allow_abbrev=False)
-    parser.add_argument("--out", type=Path, default=DASHBOARD)
-    parser.parse_args(arguments).out.write_text(text())
-    return 0
-
-
 def text() -> str:
     """Return the dashboard as JSON."""
     return orjson.dumps(dashboard(), option=orjson.OPT_INDENT_2).decode() + "\n"
@@ -425,4 +415,4 @@ def _of_node(expression: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    DASHBOARD.write_text(text())

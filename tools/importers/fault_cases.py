@@ -1,10 +1,8 @@
 """Write docs/evidence/faults.md from tests/fault_cases.toml, the markers of tests and the scenarios of tools/faults.
 
-python -m rollup_node.tools.importers.fault_cases [--out FILE]
+python -m rollup_node.tools.importers.fault_cases
 """
 
-import argparse
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,13 +53,5 @@ def _rows() -> Iterator[str]:
         yield f"| {name} | {title} | {tests} | {named or '-'} |\n"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=PAGE)
-    parser.parse_args(argv).out.write_text(page())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page())

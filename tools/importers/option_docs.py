@@ -1,10 +1,8 @@
 """Writes docs/options.md from the option table.
 
-python -m rollup_node.tools.importers.option_docs [--out FILE]
+python -m rollup_node.tools.importers.option_docs
 """
 
-import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,16 +47,6 @@ beacon = { value = "http://127.0.0.1:5052", ignore = false }
 _COLUMNS = "| Option | Type | Default | Variable | Meaning | Test |\n|---|---|---|---|---|---|"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the file."""
-    parser = argparse.ArgumentParser(description="Writes docs/options.md from the option table.")
-    parser.add_argument("--out", type=Path, default=OPTIONS_FILE)
-    options = parser.parse_args(arguments)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(options_text())
-    return 0
-
-
 def options_text() -> str:
     """Return the text of the document."""
     return "\n".join([_HEAD, *_sections()])
@@ -97,4 +85,4 @@ def _meaning(option: AnyOption) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    OPTIONS_FILE.write_text(options_text())

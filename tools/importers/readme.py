@@ -5,7 +5,6 @@ python -m rollup_node.tools.importers.readme
 
 import ast
 import inspect
-import sys
 import textwrap
 from collections.abc import Iterator
 from enum import IntEnum
@@ -35,11 +34,5 @@ def members_with_texts(enum: type[IntEnum]) -> Iterator[tuple[IntEnum, str]]:
 SECTIONS: Sections = {"channels": diagram, "exit codes": exit_codes}
 
 
-def main() -> int:
-    """Update the file."""
-    rewrite(README, SECTIONS)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    rewrite(README, SECTIONS)

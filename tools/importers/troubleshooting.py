@@ -1,10 +1,8 @@
 """Write docs/troubleshooting.md from tests/troubleshooting.toml, the markers of tests and the table of codes.
 
-python -m rollup_node.tools.importers.troubleshooting [--out FILE]
+python -m rollup_node.tools.importers.troubleshooting
 """
 
-import argparse
-import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -136,13 +134,5 @@ def _name(test: str) -> str:
     return test.removeprefix("test_").replace("_", " ")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Return the command: writes the page."""
-    parser = argparse.ArgumentParser(description="Writes docs/troubleshooting.md.", allow_abbrev=False)
-    parser.add_argument("--out", type=Path, default=PAGE)
-    parser.parse_args(arguments).out.write_text(page())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page())
