@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands.common import (
     HELP_EPILOG,
     Outputs,
     ParsedCommand,
     address,
     check_batches_on_l1,
+    last_process,
     parse,
     run,
 )
@@ -49,11 +49,4 @@ def _list(command: ParsedCommand, out: CommandOutput) -> int:
         errors=outputs.errors,
         timeout=flags.timeout,
     )
-    listing = ProcessSpec(
-        "derivation",
-        "rollup_node.tools.inspect.listing_stage:build",
-        config,
-        one_shot=True,
-        keep_fds=tuple(outputs),
-    )
-    return run(command, [listing], inbox_hashes=True)
+    return run(command, [last_process("derivation", "inspect.listing_stage", config, outputs)], inbox_hashes=True)

@@ -108,6 +108,11 @@ class Outputs(NamedTuple):
         return cls(os.dup(1 if file is None else file.descriptor), os.dup(2))
 
 
+def last_process(role: str, stage: str, config: object, outputs: Outputs) -> ProcessSpec:
+    """Return the process that ends a command and writes to the outputs; `stage` is its module below tools."""
+    return ProcessSpec(role, f"rollup_node.tools.{stage}:build", config, one_shot=True, keep_fds=tuple(outputs))
+
+
 def run(
     command: ParsedCommand,
     specs: Sequence[ProcessSpec],

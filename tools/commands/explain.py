@@ -15,7 +15,14 @@ from rollup_node.node.options.errors import did_you_mean
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.texts import escaped_line
-from rollup_node.tools.commands.flags import FlagParser, block_number, url
+from rollup_node.tools.commands.flags import (
+    FlagParser,
+    block_number,
+    check_l1_range,
+    check_l2_range,
+    check_l2_source,
+    url,
+)
 from rollup_node.tools.inspect.status_screen import call_node
 
 DESCRIPTION = """`explain CODE` prints what a code of the log means, such as BLOB-EXPIRED, and what to do. Without one
@@ -41,8 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_timeout()
     flags, _ = parser.parse_known_args(list(arguments))
-    if flags.to_l1 is not None and flags.from_l1 is not None and flags.to_l1 < flags.from_l1:
-        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+    if flags.to_l1 is not None and flags.from_l1 is not None:
+        check_l1_range(flags)
     if flags.rpc is not None:
         return _explain_node(parser.parse_all(arguments))
     _check(flags)
@@ -117,35 +124,23 @@ def _checked(drop: Any) -> dict[str, Any]:
 def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
     from rollup_node.node.setup.plan import derivation_config
     from rollup_node.node.system.process_table import ProcessSpec
-    from rollup_node.tools.commands.common import Outputs, l2_secret, parse, run
+    from rollup_node.tools.commands.common import Outputs, last_process, parse, run
+    from rollup_node.tools.commands.replay import replay_config
     from rollup_node.tools.inspect.explain_stage import ExplainConfig
-    from rollup_node.tools.inspect.replay_stage import ReplayConfig
     from rollup_node.tools.inspect.row_formats import RowFormat
 
     command = parse(parser, arguments, derives=True)
     flags, chain = command.flags, command.chain
     outputs = Outputs.open()
     derivation = derivation_config(command.values, chain, drops_are_read=True, ahead=0)
-    replay = ReplayConfig(
-        rollup=chain.config,
-        first=flags.from_l2,
-        last=UNBOUNDED if flags.to_l2 is None else flags.to_l2,
-        url=flags.l2,
-        blocks=flags.l2_blocks,
-        base=flags.from_l1,
-        form=RowFormat.JSON if flags.json else RowFormat.TEXT,
-        output=outputs.results,
-        errors=outputs.errors,
-        timeout=flags.timeout,
-        jwt_secret=l2_secret(command),
-    )
+    last, form = UNBOUNDED if flags.to_l2 is None else flags.to_l2, RowFormat.JSON if flags.json else RowFormat.TEXT
+    replay = replay_config(command, outputs, flags.from_l2, last, form, flags.from_l1)
     config = ExplainConfig(replay, flags.to_l1)
-    build = "rollup_node.tools.inspect.explain_stage:build"
     return run(
         command,
         [
             ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
-            ProcessSpec("engine", build, config, one_shot=True, keep_fds=tuple(outputs)),
+            last_process("engine", "inspect.explain_stage", config, outputs),
         ],
     )
 
@@ -155,7 +150,6 @@ def _check(flags: argparse.Namespace) -> None:
         raise SetupError("give --rpc URL of a running node, or --from-l2 N to derive from the safe head N on")
     if flags.to_l2 is None and flags.to_l1 is None:
         raise SetupError("give the end: --to-l2 M or --to-l1 L")
-    if flags.to_l2 is not None and flags.to_l2 <= flags.from_l2:
-        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
-    if (flags.l2 is None) == (flags.l2_blocks is None):
-        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
+    if flags.to_l2 is not None:
+        check_l2_range(flags)
+    check_l2_source(flags)

@@ -1,6 +1,7 @@
 """The flags of the commands: a wrong one ends in one line, as a wrong option of the node does."""
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -34,6 +35,13 @@ class FlagParser(argparse.ArgumentParser):
         """Add the flags for a range of L1 blocks."""
         self.add_argument("--from-l1", type=block_number, required=True, metavar="A", help="first L1 block")
         self.add_argument("--to-l1", type=block_number, required=True, metavar="B", help="last L1 block, included")
+
+    def add_l2_range(self) -> None:
+        """Add the flags for a range of L2 blocks."""
+        self.add_argument(
+            "--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with"
+        )
+        self.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
 
     def add_l2_source(self) -> None:
         """Add the flags that choose the source of L2 blocks."""
@@ -74,10 +82,26 @@ def check_l1_range(flags: argparse.Namespace) -> None:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
 
 
+def check_l2_range(flags: argparse.Namespace) -> None:
+    """Raise SetupError for a range of L2 blocks without any."""
+    if flags.to_l2 <= flags.from_l2:
+        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
+
+
 def check_l2_source(flags: argparse.Namespace) -> None:
     """Raise SetupError unless exactly one source of L2 blocks is given."""
     if (flags.l2 is None) == (flags.l2_blocks is None):
         raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
+
+
+def source_words(flags: argparse.Namespace) -> tuple[str, ...]:
+    """Return the words that give another command the same source of L2 blocks and the same timeout."""
+    source: tuple[str, ...] = ()
+    if flags.l2 is not None:
+        source = ("--l2", flags.l2)
+    elif flags.l2_blocks is not None:
+        source = ("--l2-blocks", os.path.abspath(flags.l2_blocks))
+    return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
 def url(text: str) -> str:

@@ -14,7 +14,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_control import signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
-from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
+from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, last_process, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.replay import replay_config
 from rollup_node.tools.history.archived_stages import ArchiveFolder
@@ -73,17 +73,17 @@ def main(arguments: Sequence[str]) -> int:
 def _deriving(command: ParsedCommand) -> list[ProcessSpec]:
     """Both end the node: derivation when the range is read, the engine stage when it cannot be."""
     flags = command.flags
-    replay = replay_config(command, Outputs.open(), 0, UNBOUNDED, RowFormat.JSON)
+    outputs = Outputs.open()
+    replay = replay_config(command, outputs, 0, UNBOUNDED, RowFormat.JSON)
     resume = None if flags.resume is None else _resume(flags.resume)
     if flags.overlap is not None:
         _check_overlap(flags.overlap)
     start = RangeStartConfig(replay, flags.from_l1, flags.warmup, flags.safe_head, flags.floor, resume, flags.overlap)
     derivation = derivation_config(command.values, command.chain, ahead=0)
     rows = RangeConfig(derivation, flags.from_l1, flags.to_l1, flags.rows, resume is not None, flags.overlap)
-    outputs = (replay.output, replay.errors)
     return [
         ProcessSpec("derivation", "rollup_node.tools.history.derivation_stage:build", rows, one_shot=True),
-        ProcessSpec("engine", "rollup_node.tools.history.start_stage:build", start, one_shot=True, keep_fds=outputs),
+        last_process("engine", "history.start_stage", start, outputs),
     ]
 
 
@@ -121,5 +121,4 @@ def _reading(command: ParsedCommand) -> list[ProcessSpec]:
         timeout=flags.timeout,
     )
     rows = ReadingConfig(listing, flags.from_l1, flags.rows)
-    stage = "rollup_node.tools.history.reading_stage:build"
-    return [ProcessSpec("derivation", stage, rows, one_shot=True, keep_fds=tuple(outputs))]
+    return [last_process("derivation", "history.reading_stage", rows, outputs)]

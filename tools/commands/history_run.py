@@ -24,7 +24,14 @@ from rollup_node.tools.commands.common import (
     check_endpoints,
     parse,
 )
-from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source, positive
+from rollup_node.tools.commands.flags import (
+    FlagParser,
+    block_number,
+    check_l1_range,
+    check_l2_source,
+    positive,
+    source_words,
+)
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.l1_view import L1View, l1_view
 from rollup_node.tools.history.manifest import (
@@ -239,7 +246,7 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     if known is not None and known.config != run_config:
         folder.open(run_file)
     floor = max(config.genesis.l1.number, flags.from_l1 - warmup)
-    arguments = (*_source(flags), *_archive(archive, view, name == "run"), *rest)
+    arguments = (*source_words(flags), *_archive(archive, view, name == "run"), *rest)
     return Plan(command, folder, run_file, arguments, floor)
 
 
@@ -269,15 +276,6 @@ def _check_source(flags: argparse.Namespace, genesis: int) -> bool:
             " or give --no-verdicts"
         )
     return flags.l2_blocks is not None or (is_derived and not has_source)
-
-
-def _source(flags: argparse.Namespace) -> tuple[str, ...]:
-    source: tuple[str, ...] = ()
-    if flags.l2 is not None:
-        source = ("--l2", flags.l2)
-    elif flags.l2_blocks is not None:
-        source = ("--l2-blocks", os.path.abspath(flags.l2_blocks))
-    return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
 def _archive_folder(text: str | None, writes: bool) -> str | None:

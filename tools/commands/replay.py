@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from rollup_node.node.setup.plan import derivation_config
-from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, parse, run
-from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
+from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, last_process, parse, run
+from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_range, check_l2_source
 from rollup_node.tools.commands.output_file import CommandOutput, open_output
 from rollup_node.tools.inspect.replay_stage import ReplayConfig
 from rollup_node.tools.inspect.row_formats import RowFormat
@@ -25,16 +24,14 @@ def main(arguments: Sequence[str]) -> int:
         return code
     parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--witness", metavar="FOLDER", help="derive from this witness alone, without any other flag")
-    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
-    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_l2_range()
     parser.add_l2_source()
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
     parser.add_output()
     parser.add_timeout()
     command = parse(parser, arguments, derives=True)
     flags = command.flags
-    if flags.to_l2 <= flags.from_l2:
-        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
+    check_l2_range(flags)
     check_l2_source(flags)
     # Before the output file is opened.
     l2_secret(command)
@@ -50,13 +47,7 @@ def _replay(command: ParsedCommand, out: CommandOutput) -> int:
         command,
         [
             ProcessSpec("derivation", "rollup_node.tools.inspect.replay:build", derivation),
-            ProcessSpec(
-                "engine",
-                "rollup_node.tools.inspect.replay_stage:build",
-                replay,
-                one_shot=True,
-                keep_fds=tuple(outputs),
-            ),
+            last_process("engine", "inspect.replay_stage", replay, outputs),
         ],
         inbox_hashes=True,
     )

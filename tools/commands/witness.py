@@ -27,10 +27,11 @@ from rollup_node.tools.commands.common import (
     ParsedCommand,
     check_batches_on_l1,
     check_endpoints,
+    last_process,
     parse,
     run,
 )
-from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source, positive
+from rollup_node.tools.commands.flags import FlagParser, check_l2_range, check_l2_source, positive, source_words
 from rollup_node.tools.commands.replay import replay_config
 from rollup_node.tools.history.range_task import RangeFailed, run_processes
 from rollup_node.tools.history.runner import executor
@@ -111,8 +112,7 @@ each range."""
 def derive_in_process(arguments: Sequence[str]) -> int:
     """Run the command; 0 when the range is derived and all that it reads is kept."""
     parser = FlagParser("witness range", RANGE_DESCRIPTION, HELP_EPILOG)
-    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
-    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_l2_range()
     parser.add_argument("--packs", required=True, metavar="FOLDER", help="an existing folder for what is read")
     parser.add_argument("--parent", type=int, metavar="PID", help="the process with which this one ends")
     parser.add_argument("--execution", action="store_true", help="also keep what executing the blocks reads")
@@ -136,10 +136,9 @@ def derive_range(command: ParsedCommand, first: int, last: int, packs: PackFolde
     replay = replay_config(command, outputs, first, last, RowFormat.JSON)
     stage = WitnessRangeConfig(replay, folder, command.flags.execution)
     derivation = derivation_config(command.values, command.chain, ahead=0)
-    engine = "rollup_node.tools.witness.range_stage:build"
     specs = [
         ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
-        ProcessSpec("engine", engine, stage, one_shot=True, keep_fds=tuple(outputs)),
+        last_process("engine", "witness.range_stage", stage, outputs),
     ]
     build, config = "rollup_node.tools.witness.recording_stage:build", RecordingConfig(folder, base_name(first, last))
     workers = command.values["workers"] or usable_cores()
@@ -198,8 +197,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> FlagParser:
     parser = FlagParser("witness", DESCRIPTION, HELP_EPILOG)
-    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
-    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_l2_range()
     parser.add_argument("--out", required=True, metavar="FOLDER", help="a new folder for the witness")
     parser.add_l2_source()
     text = "also what executing the blocks reads, from an L2 source that serves debug_executePayload"
@@ -218,8 +216,7 @@ def _checked_ranges(command: ParsedCommand) -> list[Range]:
     flags, genesis = command.flags, command.chain.config.genesis.l2.number
     if flags.from_l2 < genesis:
         raise SetupError(f"--from-l2 {flags.from_l2} is before the chain's genesis, block {genesis}")
-    if flags.to_l2 <= flags.from_l2:
-        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
+    check_l2_range(flags)
     check_l2_source(flags)
     check_batches_on_l1(command)
     if flags.execution and flags.l2 is None:
@@ -240,13 +237,7 @@ def _checked_ranges(command: ParsedCommand) -> list[Range]:
 def _derive_ranges(command: ParsedCommand, ranges: Sequence[Range], packs: PackFolder, rest: tuple[str, ...]) -> None:
     """Derive the ranges by workers. Raises SetupError for the first that fails."""
     flags = command.flags
-    source: tuple[str, ...] = (
-        ("--l2", flags.l2) if flags.l2 is not None else ("--l2-blocks", os.path.abspath(flags.l2_blocks))
-    )
-    if flags.execution:
-        source += ("--execution",)
-    if flags.timeout is not None:
-        source += ("--timeout", f"{flags.timeout:g}s")
+    source = (*source_words(flags), *(("--execution",) if flags.execution else ()))
     tasks = [WitnessTask(str(packs.path), first, last, version(), (*source, *rest)) for first, last in ranges]
     with executor(flags.workers, flags.scheduler) as runner:
         if runner.workers > 1:
