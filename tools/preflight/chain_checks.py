@@ -39,12 +39,14 @@ class BlobBlock(NamedTuple):
     blob: BlobRef
 
 
-class _BlobTransaction(msgspec.Struct):
+class _Sent(msgspec.Struct):
+    sender: str = msgspec.field(name="from", default="")
+    to: str | None = None
     blobVersionedHashes: list[str] = msgspec.field(default_factory=list)
 
 
 class _FullBlock(msgspec.Struct):
-    transactions: list[_BlobTransaction]
+    transactions: list[_Sent]
 
 
 class _Answer(msgspec.Struct):
@@ -60,21 +62,19 @@ async def find_blob_block(client: JsonRpcClient, first: int, step: int) -> BlobB
         if block is None:
             return None
         if from_quantity(block.blobGasUsed):
-            hashes = await _blob_hashes(client, number)
+            hashes = [item for sent in await _transactions(client, number) for item in sent.blobVersionedHashes]
             if hashes:
                 return BlobBlock(number, block.time, BlobRef(0, hash_from_hex(hashes[0])))
     return None
 
 
-async def _blob_hashes(client: JsonRpcClient, number: int) -> list[str]:
+async def _transactions(client: JsonRpcClient, number: int) -> list[_Sent]:
     body = await client.call_raw("eth_getBlockByNumber", hex(number), True, limit=L1_BLOCK)
     try:
-        full = decode_json(body, _Answer, L1_BLOCK.values).result
+        block: _FullBlock = decode_json(body, _Answer, L1_BLOCK.values).result
+        return block.transactions
     except MalformedJsonError as failure:
         raise EndpointError(client.name, str(failure)) from None
-    return [
-        blobVersionedHash for transaction in full.transactions for blobVersionedHash in transaction.blobVersionedHashes
-    ]
 
 
 async def probe_blobs(
@@ -324,30 +324,13 @@ INBOX_SEARCHED = 8
 """The last L1 blocks, in which a batch is looked for."""
 
 
-class _Sent(msgspec.Struct):
-    sender: str = msgspec.field(name="from")
-    to: str | None = None
-
-
-class _SentBlock(msgspec.Struct):
-    transactions: list[_Sent]
-
-
-class _SentAnswer(msgspec.Struct):
-    result: _SentBlock
-
-
 async def check_inbox(client: JsonRpcClient, rollup: RollupConfig, head: Block, batcher: Address) -> Finding:
     """Whether the last L1 blocks have a batch of this batcher. Raises EndpointError and RpcFailure."""
     check, inbox, others = "batch inbox", to_hex(rollup.batch_inbox), 0
     first = max(0, head.height - INBOX_SEARCHED + 1)
     for number in range(head.height, first - 1, -1):
-        body = await client.call_raw("eth_getBlockByNumber", hex(number), True, limit=L1_BLOCK)
-        try:
-            block = decode_json(body, _SentAnswer, L1_BLOCK.values).result
-        except MalformedJsonError as failure:
-            raise EndpointError(client.name, str(failure)) from None
-        senders = [sent.sender.lower() for sent in block.transactions if (sent.to or "").lower() == inbox]
+        transactions = await _transactions(client, number)
+        senders = [sent.sender.lower() for sent in transactions if (sent.to or "").lower() == inbox]
         if to_hex(batcher) in senders:
             return ok(check, f"L1 block {number} has a transaction of the batcher")
         others += len(senders)
