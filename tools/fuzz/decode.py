@@ -47,7 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bombs", type=int, default=20, help="bombs in 1,000 inputs")
     parser.add_argument("--largest", type=int, default=99, help="largest decompressed size of a bomb in MB")
-    parser.add_argument("--programs", type=int, default=100, help="run every Nth input as a separate program")
     parser.add_argument("--real", type=Path, help="folder of recorded data, to mutate real inputs as well")
     parser.add_argument("--failures", type=Path, default=Path("."), help="folder for a failing input")
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
@@ -58,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             current = inputs.next()
             arguments = runner.write_files(current)
             started = time.monotonic()
-            as_program = number % args.programs == args.programs - 1
-            result = runner.run_program(arguments) if as_program else runner.run(arguments)
+            result = runner.run(arguments)
             try:
                 check(result)
             except CheckFailed as failure:
@@ -71,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Runner:
-    """Runs the command in one long-lived child process, or as a separate program; the files are in `folder`."""
+    """Runs the command in one long-lived child process; the files are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -108,19 +106,6 @@ class Runner:
         if not line:
             return DecodeRun(code=-1, lines=0, errors=[], traceback="the child process exited", peak_kb=0)
         return msgspec.json.decode(line, type=DecodeRun)
-
-    def run_program(self, arguments: list[str]) -> DecodeRun:
-        """Run the command as a separate program."""
-        out, err, peak = self._folder / "out", self._folder / "err", self._folder / "peak"
-        peak.write_text("0")
-        with out.open("wb") as stdout, err.open("wb") as stderr:
-            command = [sys.executable, "-m", "rollup_node.tools.fuzz.decode_child", "--once", str(peak), *arguments]
-            code = subprocess.run(command, stdout=stdout, stderr=stderr, preexec_fn=_limit, check=False).returncode
-        with out.open("rb") as lines:
-            count = sum(piece.count(b"\n") for piece in iter(lambda: lines.read(1 << 20), b""))
-        errors = err.read_text().splitlines()
-        traceback = err.read_text() if any(line.startswith("Traceback") for line in errors) else ""
-        return DecodeRun(code, count, errors, traceback, int(peak.read_text()))
 
 
 def _limit() -> None:

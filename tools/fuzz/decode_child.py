@@ -1,9 +1,7 @@
 """Runs `rollup-node decode` repeatedly in one process and reports how each run ended and its peak memory.
 
 Each line on standard input is a JSON list of arguments; each line of output is a JSON object with exit code, number of
-output lines, lines on standard error, traceback and peak memory in KB. With `--once FILE ARGUMENTS` it runs once, as a
-program of its own, and writes its peak memory to the file: the kernel's figure for a child process includes what its
-parent used before the start."""
+output lines, lines on standard error, traceback and peak memory in KB."""
 
 import json
 import sys
@@ -80,14 +78,5 @@ def main(requests: TextIO, results: TextIO) -> None:
         results.flush()
 
 
-def once(report: str, arguments: list[str]) -> int:
-    """Run the command once with the process's own output; its exit code."""
-    code = cli.main(["decode", *arguments])
-    Path(report).write_text(str(_peak_kb()))
-    return code
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--once"]:
-        sys.exit(once(sys.argv[2], sys.argv[3:]))
     main(sys.stdin, sys.stdout)

@@ -78,6 +78,11 @@ def batch(data: bytes) -> object:
     assert not isinstance(lazy, Reason | RejectedBatch)
     listed = lazy.summary(None)
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))
+    if listed.blocks <= MAX_BLOCKS:
+        blocks = decoded.blocks() if isinstance(decoded, SpanBatch) else iter((decoded,))
+        known = [(item.timestamp, item.epoch_number, tuple(item.transactions)) for item in blocks]
+        assert [(item.timestamp, item.epoch_number, tuple(item.transactions)) for item in lazy.blocks()] == known
+        assert (listed.first_timestamp, listed.blocks) == (known[0][0], len(known))
     return type(decoded).__name__
 
 
