@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.tools.history.manifest import ManifestRow, encode_manifest
+from rollup_node.tools.history.manifest import ManifestRow, with_checksum
 from rollup_node.tools.history.tables import COLUMNS, Table, write_parquet
-from tests.support.chains.history_values import row
+from tests.support.chains.small_history import manifest_row
 
 TEXT = (Path(__file__).parent.parent / "docs" / "history.md").read_text()
 TABLES, _, MANIFEST = TEXT.partition("Column of `manifest`")
@@ -43,10 +43,10 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_parquet(table, source, day / "range-000000000005.parquet")
     (tmp_path / "manifest").mkdir()
     for item in (
-        row(5, 14),
-        msgspec.structs.replace(row(15, 24), repaired="0xaa", warnings=("L1-STALE",), seconds=4.0),
+        manifest_row(5, 14),
+        msgspec.structs.replace(manifest_row(15, 24), repaired="0xaa", warnings=("L1-STALE",), seconds=4.0),
     ):
-        (tmp_path / "manifest" / f"{item.range.name}.json").write_bytes(encode_manifest(item))
+        (tmp_path / "manifest" / f"{item.range.name}.json").write_bytes(with_checksum(item))
     monkeypatch.chdir(tmp_path)
 
 

@@ -26,7 +26,6 @@ from rollup_node.tools.history.manifest import (
     check_plan,
     decode_checked,
     decode_manifest,
-    encode_manifest,
     plan_ranges,
     with_checksum,
 )
@@ -216,7 +215,7 @@ class HistoryFolder:
         A range that was complete before is replaced: its manifest goes first, once all that is new is on disk."""
         manifest = self.path / MANIFESTS / f"{row.range.name}.json"
         try:
-            with self._written(manifest, encode_manifest(row)) as temporary:
+            with self._written(manifest, with_checksum(row)) as temporary:
                 for source in files.values():
                     _sync(source)
                 manifest.unlink(missing_ok=True)

@@ -220,11 +220,6 @@ class ManifestRow(msgspec.Struct, frozen=True):
         return L1Range(self.first, self.last)
 
 
-def encode_manifest(row: ManifestRow) -> bytes:
-    """Return a manifest as one line of JSON with its SHA-256."""
-    return with_checksum(row)
-
-
 def decode_manifest(data: bytes) -> ManifestRow:
     """Return the manifest in a file. Raises ManifestError for anything else, and for one that was edited."""
     if len(data) > MAX_BYTES:

@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
-from rollup_node.tools.history.manifest import Block, L1Range, ManifestRow, RunConfig, State, encode_manifest
+from rollup_node.tools.history.manifest import (
+    Block,
+    L1Range,
+    ManifestRow,
+    RunConfig,
+    State,
+    TableFile,
+    with_checksum,
+)
 from rollup_node.tools.history.tables import Table, partition, write_parquet
 
 FIRST, LAST, SIZE = 100, 129, 10
@@ -39,6 +47,13 @@ def state_after(number: int) -> State:
     """Return the state after an L1 block."""
     safe, origin = Block(2 * number, l2_hash(2 * number)), Block(number - 3, l1_hash(number - 3))
     return State(Block(number, l1_hash(number)), safe, origin, "5c", ())
+
+
+def manifest_row(first: int, last: int, config: str = "c0" * 32) -> ManifestRow:
+    """Return the manifest of a range with two L2 blocks for each of L1, and one file that does not exist."""
+    blocks = 2 * (last - first + 1)
+    file = TableFile(f"l2_blocks/day=2024-01-01/range-{first:012d}.jsonl", "l2_blocks", blocks, 10, "00" * 32)
+    return ManifestRow(config, "v1", first, last, state_after(first - 1), state_after(last), blocks, (file,), 1.0)
 
 
 def rows_of(table: Table, number: int) -> Rows:
@@ -111,10 +126,8 @@ def publish_range(
                 source = target
             files[path] = source
             entries.append(file_entry(source, path, table.value, len(of_day)))
-    blocks = 2 * wanted.blocks
-    start, end = state_after(first - 1), state_after(wanted.last)
-    digest = run_file(form, rollup).config.digest
-    complete = ManifestRow(digest, "v1", first, wanted.last, start, end, blocks, tuple(entries), 1.0)
+    complete = manifest_row(first, wanted.last, run_file(form, rollup).config.digest)
+    complete = msgspec.structs.replace(complete, files=tuple(entries))
     folder.publish(complete, files)
     return complete
 
@@ -130,7 +143,7 @@ def small_history(path: Path, form: str = "jsonl", rollup: str = "aa") -> Histor
 
 def forged(folder: HistoryFolder, row: ManifestRow, **changes: Any) -> None:
     """Write a manifest anew, with its checksum, under the name of the range that it had."""
-    data = encode_manifest(msgspec.structs.replace(row, **changes))
+    data = with_checksum(msgspec.structs.replace(row, **changes))
     (folder.path / "manifest" / f"{row.range.name}.json").write_bytes(data)
 
 

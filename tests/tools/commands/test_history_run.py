@@ -25,7 +25,7 @@ from rollup_node.tools.faults.scenario import Action, Fault, FaultPlan, Request,
 from rollup_node.tools.history.folder import HistoryFolder
 from rollup_node.tools.history.manifest import RunConfig, plan_ranges
 from rollup_node.tools.history.tables import Table
-from tests.support.chains import history_values
+from tests.support.chains.small_history import manifest_row
 from tests.support.processes.cli import Cli
 from tests.support.processes.programs import FinishedProgram, is_alive, wait_for
 from tests.support.servers.course_servers import SMALL, ServedCourse, course_servers
@@ -255,7 +255,7 @@ def test_plan_of_a_whole_chain() -> None:
     """All L1 blocks of OP Mainnet since June 2023, by the rate of one day of them."""
     config = RunConfig("v1", 1, "aa", 17_422_591, 7_200, 300, "parquet", "engine", False)
     first, *missing = plan_ranges(config.first, 23_900_000, config.size)
-    done = {first: msgspec.structs.replace(history_values.row(first.first, first.last), seconds=360.0)}
+    done = {first: msgspec.structs.replace(manifest_row(first.first, first.last), seconds=360.0)}
     assert len(missing) == 899
     assert hours(config, done, missing) == [
         "1 worker: 89.9 hours, 43 requests/s",

@@ -1,6 +1,5 @@
 """A folder of entries: what is damaged, too large or unwritable is a warning, never an error."""
 
-import gzip
 import os
 from pathlib import Path
 
@@ -27,15 +26,6 @@ async def _keep(folder: Path, entries: dict[str, bytes]) -> None:
     archive = Archive(str(folder), Logger("test"))
     for name, data in entries.items():
         await archive.keep(name, data)
-
-
-async def test_entries_are_kept_and_replaced(tmp_path: Path, lines: list[Record]) -> None:
-    folder = tmp_path / "archive"
-    await _keep(folder, {"a/b": b"first", "a/c.gz": b"{}" * 400})
-    await _keep(folder, {"a/b": b"second"})
-    assert await _read(folder, "a/b", "a/c.gz", "a/none", "none/a") == [b"second", b"{}" * 400, None, None]
-    assert gzip.decompress((folder / "a" / "c.gz").read_bytes()) == b"{}" * 400
-    assert sorted(item.name for item in (folder / "a").iterdir()) == ["b", "c.gz"] and lines == []
 
 
 async def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> None:

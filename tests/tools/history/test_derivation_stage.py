@@ -12,7 +12,7 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.messages.l1 import L1BlockResponse
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from rollup_node.tools.history.derivation_stage import RESULT, RangeConfig, RangeDerivationStage, RangeResult, build
+from rollup_node.tools.history.derivation_stage import RESULT, RangeConfig, RangeDerivationStage, build
 from tests.conformance.kit.chain import L1Blocks
 from tests.support.chains.chain_fixture import L1_CHAIN
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
@@ -56,32 +56,6 @@ async def _steps(stage: RangeDerivationStage) -> int:
         for _ in range(20):
             await stage._step()
     return end.value.code
-
-
-async def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(
-    new_stage: NewStage, tmp_path: Path
-) -> None:
-    stage, blocks = new_stage(tmp_path), _chain().blocks
-    assert await _steps(stage) == 0
-    result = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult)
-    assert result.start.l1.hash == f"0x{blocks[1].header.hash.hex()}"
-    assert result.end.l1.hash == f"0x{blocks[4].header.hash.hex()}"
-    assert (result.l2_blocks, result.rows, result.start.safe) == (0, {}, result.end.safe)
-    assert stage.deriver.origin == blocks[4].ref
-
-
-@pytest.mark.parametrize("assume", [True, False])
-async def test_without_an_l2_source_it_says_where_the_next_range_continues(
-    assume: bool, new_stage: NewStage, tmp_path: Path
-) -> None:
-    """From the base of this range on, as the safe head's origin is that block; with an L2 source it says nothing."""
-    stage = new_stage(tmp_path, assume)
-    assert await _steps(stage) == 0
-    resume = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult).resume
-    assert (resume is not None) == assume == stage.deriver.assume_parents
-    if resume is not None:
-        assert (resume.safe.number, resume.config, resume.base_config) == (9, SYSTEM, SYSTEM)
-        assert resume.base == L1Blocks().blocks[0].header.number
 
 
 def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_there(

@@ -14,7 +14,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
 from rollup_node.tools.history.manifest import L1Range, ManifestRow, RunConfig, TableFile, with_checksum
 from rollup_node.tools.history.report import RangeRows
-from tests.support.chains.history_values import row
+from tests.support.chains.small_history import manifest_row
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 119)
@@ -45,14 +45,14 @@ def test_a_run_is_continued_and_another_one_is_refused(tmp_path: Path) -> None:
 def test_a_range_is_published_with_its_manifest_last_and_replaced_whole(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
     folder.open(RUN)
-    first = _publish(folder, "a\n", row(100, 109))
+    first = _publish(folder, "a\n", manifest_row(100, 109))
     assert folder.manifests() == {"range-000000000100": first}
     assert list(folder.file_problems(first)) == []
     stale = folder.path / "drops" / "day=2024-01-02" / "range-000000000100.jsonl"
     stale.parent.mkdir(parents=True)
     stale.write_text("old")
     assert list(folder.file_problems(first)) == ["drops/day=2024-01-02/range-000000000100.jsonl: in no manifest"]
-    second = _publish(folder, "bb\n", row(100, 109))
+    second = _publish(folder, "bb\n", manifest_row(100, 109))
     assert list(folder.file_problems(second)) == [] and not stale.exists()
     assert list(folder.file_problems(first)) != []
     left = folder.path / ".partial" / "range-000000000100.elsewhere.1"
@@ -92,13 +92,13 @@ def test_a_disk_that_fills_at_any_step_leaves_no_half_range(
     ends = []
     for failing in range(10):
         folder = HistoryFolder(tmp_path / f"out-{failing}")
-        before = _publish(folder, "a\n", row(100, 109)) if was_complete else None
+        before = _publish(folder, "a\n", manifest_row(100, 109)) if was_complete else None
         with monkeypatch.context() as patch:
             calls = itertools.count()
             for name in real:
                 patch.setattr(os, name, fails(name))
             try:
-                _publish(folder, "bb\n", row(100, 109))
+                _publish(folder, "bb\n", manifest_row(100, 109))
                 ends.append("written")
             except SetupError as error:
                 assert str(error) == '--out: L1 blocks 100 to 109: No space left on device: "disk"'
@@ -106,7 +106,7 @@ def test_a_disk_that_fills_at_any_step_leaves_no_half_range(
                 ends.append("kept" if before in usable.values() else "new" if usable else "missing")
                 assert lost == [] and all(list(folder.file_problems(item)) == [] for item in usable.values())
         assert not list((folder.path / "manifest").glob(".*"))
-        whole = _publish(folder, "ccc\n", row(100, 109))
+        whole = _publish(folder, "ccc\n", manifest_row(100, 109))
         assert folder.usable_manifests() == ({"range-000000000100": whole}, [])
     first = "kept" if was_complete else "missing"
     assert ends == [first] * 2 + ["missing"] * 3 + ["new"] + ["written"] * 4
@@ -115,7 +115,7 @@ def test_a_disk_that_fills_at_any_step_leaves_no_half_range(
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
     folder.open(RUN)
-    whole = _publish(folder, "a\n", row(100, 109))
+    whole = _publish(folder, "a\n", manifest_row(100, 109))
     (folder.path / NAME).unlink()
     os.mkfifo(folder.path / NAME)
     assert list(folder.file_problems(whole)) == [f"{NAME}: it is no file"]
@@ -149,7 +149,7 @@ def test_a_run_file_of_too_many_ranges(tmp_path: Path) -> None:
 
 def test_a_range_whose_files_are_gone_or_cut_is_not_usable(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
-    whole = _publish(folder, "a\n", row(100, 109))
+    whole = _publish(folder, "a\n", manifest_row(100, 109))
     assert folder.usable_manifests() == ({whole.range.name: whole}, [])
     for damage in (lambda path: path.write_text("a"), Path.unlink):
         damage(folder.path / NAME)

@@ -1,7 +1,5 @@
 """The task of a range: its processes, what becomes of their rows, and how it fails."""
 
-import os
-import re
 import sys
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from rollup_node.tools.history.derivation_stage import RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
 from rollup_node.tools.history.manifest import RunConfig
 from rollup_node.tools.history.range_task import ATTEMPTS, RangeFailed, RangeTask, run_range
-from tests.support.chains.history_values import row, state
+from tests.support.chains.small_history import manifest_row, state_after
 
 NAME = "l2_blocks/day=2024-01-01"
 
@@ -44,7 +42,7 @@ def _programs(monkeypatch: pytest.MonkeyPatch, *programs: str) -> list[RangeTask
 
 
 def _writes() -> str:
-    result = RangeResult(state(99, 198), state(109, 218), 20, {f"{NAME}.jsonl": 20})
+    result = RangeResult(state_after(99), state_after(109), 20, {f"{NAME}.jsonl": 20})
     return f"""
 import pathlib, sys
 rows = pathlib.Path(sys.argv[1])
@@ -66,7 +64,7 @@ def test_the_rows_of_a_range_become_its_files(tmp_path: Path, monkeypatch: pytes
     begun = _programs(monkeypatch, KILLED, _writes())
     done = run_range(_task(tmp_path))
     assert len(begun) == 2, "killed processes are started again"
-    known = row(100, 109)
+    known = manifest_row(100, 109)
     assert (done.start.l1, done.end.l1, done.l2_blocks) == (known.start.l1, known.end.l1, 20)
     folder = HistoryFolder(tmp_path)
     assert folder.manifests() == {"range-000000000100": done} and list(folder.file_problems(done)) == []
@@ -140,10 +138,3 @@ def test_what_a_range_waits_for_is_said_at_once(
     _programs(monkeypatch, waits + _writes())
     run_range(_task(tmp_path))
     assert capsys.readouterr().err == "rollup-node: waiting for 15s: L1 block 6: error -32000\n"
-
-
-def test_the_command_of_a_range() -> None:
-    words = range_task._command(msgspec.structs.replace(_task(Path("out")), safe_head=7), Path("rows"))
-    flags = f"--from-l1 100 --to-l1 109 --rows rows --warmup 50 --floor 40 --parent {os.getpid()} --safe-head 7"
-    assert words[1:5] == ["-m", "rollup_node", "history", "range"] and words[-2:] == ["--network", "x"]
-    assert dict(zip(words[5:-2:2], words[6:-2:2], strict=True)) == dict(re.findall(r"(\S+) (\S+)", flags))

@@ -7,7 +7,6 @@ from asyncio import CancelledError
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
-from unittest import mock
 
 import msgspec
 import pytest
@@ -24,8 +23,8 @@ from rollup_node.tools.history.runner import (
     executor,
     result_of,
 )
-from tests.support.chains.history_values import row
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.small_history import manifest_row
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 139)
@@ -59,7 +58,7 @@ class SimulatedRanges:
             yield Outcome(task, made)
 
     def _row(self, task: RangeTask) -> ManifestRow:
-        made = row(task.first, task.last, task.config)
+        made = manifest_row(task.first, task.last, task.config)
         is_other = task.safe_head is None and task.first in self._early
         if is_other or task.first in self._deaf:
             start = msgspec.structs.replace(made.start, safe=Block(made.start.safe.number + 1, "0x"))
@@ -108,7 +107,7 @@ def test_without_an_l2_source_the_batcher_of_the_range_before_is_the_one_to_begi
 
     class Reading(SimulatedRanges):
         def _row(self, task: RangeTask) -> ManifestRow:
-            made = row(task.first, task.last, task.config)
+            made = manifest_row(task.first, task.last, task.config)
             states = [msgspec.structs.replace(item, safe=NO_BLOCK, origin=NO_BLOCK) for item in (made.start, made.end)]
             if task.first == 120 and task.batcher != f"0x{110:040x}":
                 states[0] = msgspec.structs.replace(states[0], system_config="other")
@@ -166,14 +165,6 @@ def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tm
 TASK = RangeTask("out", 100, 109, "c0", "v1", "jsonl", (), 50, 50)
 
 
-@pytest.mark.parametrize("address", ["tls://127.0.0.1:9", "nonsense://x"])
-def test_a_scheduler_that_is_not_there(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(runner, "CONNECT_SECONDS", 0.3)
-    with pytest.raises(SetupError, match="--scheduler: cannot reach a Dask scheduler at"), executor(1, address):
-        pass
-
-
 def test_without_dask_many_workers_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(SetupError, match=r"pip install 'rollup-node\[history\]'"), executor(2, None):
@@ -198,18 +189,6 @@ def test_other_users_of_the_machine_cannot_reach_the_workers(monkeypatch: pytest
     assert security.require_encryption and security.get_listen_args("scheduler")["require_encryption"]
     context = security.get_listen_args("scheduler")["ssl_context"]
     assert context.verify_mode is ssl.CERT_REQUIRED
-
-
-def test_own_workers_that_do_not_start_are_no_fault_of_a_scheduler(
-    monkeypatch: pytest.MonkeyPatch, no_waits: None
-) -> None:
-    distributed = pytest.importorskip("distributed")
-    client = mock.MagicMock()
-    client.__enter__.return_value.wait_for_workers.side_effect = TimeoutError
-    monkeypatch.setattr(distributed, "LocalCluster", mock.MagicMock())
-    monkeypatch.setattr(distributed, "Client", lambda *_, **__: client)
-    with pytest.raises(SetupError, match=r"^--workers: they have not started within 0.05 s"), executor(2, None):
-        pass
 
 
 Resources = dict[str, float]
