@@ -11,8 +11,6 @@ from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.files import L1_CHAIN_ID
-from rollup_node.tools.devnet.games import ANCHOR, set_anchor_call
 from rollup_node.tools.watch import l1_reader
 from rollup_node.tools.watch.l1_reader import Advance, ContractError, GameData, L1Reader, Listed
 from tests.support.chains.l1_with_games import L1WithGames
@@ -120,14 +118,6 @@ async def test_a_poll_is_one_call_and_a_game_one_more(l1: L1WithGames, reader: L
     assert not game.proven
 
 
-async def test_blocks_between_two_heads_are_walked(l1: L1WithGames, reader: L1Reader) -> None:
-    await _begin(reader)
-    for number in range(5):
-        l1.game(ROOT, number)
-    advance = await reader.advance()
-    assert advance is not None and [game.l2_sequence_number for game in advance.games] == list(range(5))
-
-
 async def test_the_list_is_read_after_a_gap_and_within_the_window(
     l1: L1WithGames, reader: L1Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,29 +144,6 @@ async def test_a_game_that_is_newer_than_the_head_comes_with_its_block(l1: L1Wit
     advance = await reader.advance()
     assert advance is not None
     assert [(game.l2_sequence_number, game.problem) for game in advance.games] == [(7, "")]
-
-
-async def test_a_reorg_names_the_blocks_that_are_gone(l1: L1WithGames, reader: L1Reader) -> None:
-    await _begin(reader)
-    l1.mine()
-    await reader.advance()
-    gone = l1.game(ROOT, 7)
-    first = await reader.advance()
-    assert first is not None and len(first.games) == 1
-    l1.backend.reorg(1)
-    second = await reader.advance()
-    assert second is not None and second.removed == (l1.hash_of(gone),)
-    assert [game.l2_sequence_number for game in second.games] == [7], "its transaction is in the new head"
-    assert second.games[0].block_hash != first.games[0].block_hash
-
-
-async def test_the_anchor_is_read_when_it_moved(l1: L1WithGames, reader: L1Reader) -> None:
-    await _begin(reader)
-    l1.mine((ANCHOR, set_anchor_call(ROOT, 9)))
-    advance = await reader.advance()
-    assert advance == Advance(anchor_moved=True)
-    anchor = await reader.read_anchor()
-    assert anchor is not None and (anchor.root_claim, anchor.l2_sequence_number) == (to_hex(ROOT), 9)
 
 
 async def test_a_proven_head_proves_its_games(l1: L1WithGames, reader: L1Reader) -> None:
@@ -234,19 +201,6 @@ async def test_a_head_that_is_not_its_hash_is_refused(l1: L1WithGames, reader: L
     l1.game(ROOT, 1)
     with pytest.raises(ContractError, match="eth_getLogs is no list"):
         await reader.advance()
-
-
-async def test_the_endpoint_and_the_contracts_are_checked(l1: L1WithGames, reader: L1Reader) -> None:
-    assert await reader.check(L1_CHAIN_ID) is None and await reader.check(None) is None
-    problem = await reader.check(1)
-    assert problem is not None and "is on L1 chain 900, but the node's rollup is on 1" in problem
-    factory, reader.factory = reader.factory, "0x" + "44" * 20
-    assert await reader.check(None) == f"--games: there is no contract at {reader.factory} on L1 chain 900"
-    reader.factory = to_hex(ANCHOR)
-    problem = await reader.check(None)
-    assert problem is not None and "is no DisputeGameFactory" in problem
-    reader.factory, reader.anchor = factory, None
-    assert await reader.check(None) is None and await reader.read_anchor() is None
 
 
 async def test_a_game_that_does_not_tell_its_data_is_known_and_holds_up_nothing(
