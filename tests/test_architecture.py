@@ -36,17 +36,13 @@ BEHAVIOUR_TESTS = ROOT / "tests" / "behaviour.txt"
 TESTED_BY_FOLDER = tuple(
     Path("tools", folder)
     for folder in (
-        "bench",
+        *("bench", "commands", "convert"),
         *("devnet", "devnet/chain", "devnet/engine", "devnet/evm", "devnet/faults", "devnet/l1", "devnet/soak"),
-        "dev",
-        "faults",
-        "fuzz",
-        "importers",
-        "multichain",
-        "status_page",
+        *("dev", "faults", "fuzz", "history", "importers", "inspect", "multichain", "preflight", "recorded"),
+        *("status_page", "watch"),
     )
 )
-"""Tools for work on the repository, and local networks: at least one file of tests for each of these folders."""
+"""Tools: at least one file of tests for each of these folders."""
 ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
 FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.MULTILINE)
 CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.protocol.keccak import keccak256
@@ -105,22 +103,7 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, 
     assert (ended.code, len(ended.out.splitlines())) == (ExitCode.INTERRUPTED, 7)
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ((LAST, FIRST), f"--to-l1 {FIRST} is before --from-l1 {LAST}"),
-        ((FIRST, LAST, "--batcher=0x12"), "'0x12' is not an address of 20 bytes in hex"),
-        ((FIRST, LAST, "--bacher=0x12"), "unknown flag --bacher; did you mean --batcher?"),
-        ((FIRST, LAST, "--l1.max-concurrency=0"), "max concurrent requests cannot be less than 1"),
-    ],
-)
-def test_wrong_flags(words: tuple[Any, ...], error: str, cli: Cli) -> None:
-    assert error in cli.refused("batches", *flags("http://127.0.0.1:1", *words[:2]), *words[2:])
-
-
 def test_chains_whose_batches_are_not_on_l1_are_refused(cli: Cli) -> None:
     chain = ("--l1=http://127.0.0.1:1", "--l1.beacon.ignore", "--network=redstone-mainnet", "--altda.enabled")
-    words = ("batches", *chain, "--from-l1=1", "--to-l1=2")
-    assert "no DA server was given" in cli.refused(*words)
-    ended = cli(*words, "--altda.da-server=http://127.0.0.1:1")
+    ended = cli("batches", *chain, "--from-l1=1", "--to-l1=2", "--altda.da-server=http://127.0.0.1:1")
     assert ended.code == 1 and "the batches of redstone-mainnet are kept by a DA server" in ended.err

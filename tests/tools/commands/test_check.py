@@ -185,11 +185,8 @@ CUSTODY = "node does not custody enough columns"
 WRONG: dict[str, tuple[Change, str, str]] = {
     "another L1": (changed("l1", eth_chainId="0x1"), "L1-CHAIN", "expected 11155111"),
     "an L1 that fails": (instead("l1", 404, ""), "L1-UNREACHABLE", "HTTP status 404"),
-    "another L2": (changed("engine", eth_chainId="0x1"), "ENGINE-CHAIN", "expected 999999999"),
-    "the public port": (lambda e: e.engine.pop("engine_exchangeCapabilities"), "ENGINE-PUBLIC-PORT", "8551"),
     "a virtual host": (instead("engine", 403, "invalid host specified"), "ENGINE-VHOST", "--authrpc.vhosts"),
     "another secret": (instead("engine", 401, "signature is invalid"), "ENGINE-AUTH", "--l2.jwt-secret"),
-    "a stale token": (instead("engine", 401, "stale token"), "ENGINE-CLOCK", "the secret is not the reason"),
     "an engine's clock": (instead("engine", 401, "no", "Mon, 02 Jan 2023 03:04:05 GMT"), "ENGINE-CLOCK", "behind ours"),
     "an old engine": (changed("engine", engine_exchangeCapabilities=OLD), "ENGINE-CAPABILITIES", "engine_newPayloadV4"),
     "a fork that the engine lacks": (
@@ -199,10 +196,6 @@ WRONG: dict[str, tuple[Change, str, str]] = {
     "a safe head of another fork": (
         changed("engine", eth_getTransactionByBlockNumberAndIndex={"input": "0x00"}),
         *("ENGINE-FORKS", "the safe head cannot be read"),
-    ),
-    "a beacon node of Mainnet": (
-        beacon("eth/v1/beacon/genesis", genesis_time="1606824023"),
-        *("BEACON-CHAIN", "its genesis time is 1606824023"),
     ),
     "a beacon node of another deposit contract": (
         beacon("eth/v1/config/deposit_contract", chain_id="1"),

@@ -36,11 +36,6 @@ def test_flags_of_the_command_and_options_of_the_node() -> None:
     assert command.chain.name == "op-sepolia"
 
 
-def test_a_chain_is_needed() -> None:
-    with pytest.raises(SetupError, match=r"^flag network or rollup.config is required"):
-        parsed("--l1=http://a")
-
-
 def test_warnings_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_NETWROK", "x")
     parsed(*OPTIONS)

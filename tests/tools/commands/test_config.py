@@ -59,10 +59,6 @@ def test_wrong_options_are_all_reported(cli: Cli) -> None:
     assert [line.split()[1] for line in lines] == ["invalid"], "what is missing may be what the wrong flag means"
 
 
-def test_another_word_than_show_is_refused(cli: Cli) -> None:
-    assert cli("config").err.startswith("rollup-node: the command is rollup-node config show [--json|--toml]")
-
-
 def test_a_file_of_what_is_given(cli: Cli, tmp_path: Path) -> None:
     words = (*NEEDED, "--p2p.static=a", "--p2p.static=b", "--metrics.enabled", f"--p2p.sequencer.key={32 * '5a'}")
     text = cli.out("config", "show", "--toml", *words)

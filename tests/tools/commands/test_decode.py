@@ -205,7 +205,6 @@ def test_results_in_a_file(decode: Decode, hildr: Path, tmp_path: Path) -> None:
         ((*OP_MAINNET, "--fork-time", "Delta=1718364637"), ""),
         ((*OP_MAINNET, "--fork-time", "delta=1718364638"), "before span batches are allowed [BE5]"),
         ((*OP_MAINNET, "--fork-time", "delta=5", "--l1-time", 4), "[BE5]"),
-        (("--network", "op-mainnet"), ""),
         (("--network", "op-mainnet", "--fork-time", "delta=2000000000"), "[BE5]"),
     ],
 )
@@ -224,23 +223,6 @@ def test_spans_without_the_chain_are_a_warning(decode: Decode, shared_data: Path
         "rollup-node: warning: of span batches the transactions' hashes are those of chain id 0 (no --chain-id), times"
         " count from genesis (no --genesis-time)"
     ]
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("x", "--as is required: transaction, blob, data, "),
-        ("--as blob", "FILE is required: bytes, or hex text"),
-        ("x --as blob --fork-time fjord", "--fork-time 'fjord' is not NAME=T"),
-        ("x --as blob --fork-time fjrd=5", "unknown fork 'fjrd'; did you mean fjord?"),
-        ("x --as blob --block-time 0", "--block-time 0: blocks have at least one second"),
-        ("x --as blob --out b.csv --full", "contradict each other"),
-        ("x --as blob --l1 y", "unknown flag --l1"),
-        ("nowhere --as blob", "cannot read nowhere: No such file or directory"),
-    ],
-)
-def test_wrong_flags_are_rejected_in_one_line(cli: Cli, words: str, text: str) -> None:
-    assert text in cli.refused("decode", *words.split(), "--json")
 
 
 def test_many_errors_are_counted(decode: Decode, tmp_path: Path) -> None:

@@ -31,15 +31,3 @@ def test_json(form: list[str], cli: Cli) -> None:
         "op_node": True,
     }
     assert result["process_up"]["op_node"] is False
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["metrics", "--format", "x"], "invalid format: x; it is markdown or json"),
-        (["nonsense"], "there is no document 'nonsense'; the documents are: metrics"),
-        ([], "metrics is required: what to print"),
-    ],
-)
-def test_wrong_words(words: list[str], error: str, cli: Cli) -> None:
-    assert error in cli.refused("doc", *words)

@@ -213,15 +213,3 @@ def test_faults_set_the_exit_code_and_appear_in_json(cli: Cli) -> None:
 def test_an_unexpected_answer_is_reported_in_one_line(answer: dict[str, Any], error: str, cli: Cli) -> None:
     with json_rpc_server("opp2p_diagnosis", answer) as url:
         assert error in cli.refused("p2p", "doctor", "--rpc", url)
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ((), "--rpc"),
-        (("--rpc", "http://127.0.0.1:1"), "--rpc: no node answers at 127.0.0.1:1: cannot"),
-        (("--rcp", "x"), "--rpc"),
-    ],
-)
-def test_a_usage_error_is_reported_in_one_line(words: tuple[str, ...], error: str, cli: Cli) -> None:
-    assert error in cli.refused("p2p", "doctor", *words)

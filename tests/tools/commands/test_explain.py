@@ -20,19 +20,8 @@ Explain = Callable[..., FinishedProgram]
 @pytest.fixture
 def explain(recorded: str, recording_folder: Path, leftovers: Leftovers) -> Explain:
     """Run the command in a replay of the recording."""
-    chain = ("--network", "op-sepolia", "--l2-blocks", f"{recording_folder}/l2_blocks.json")
-    words = (
-        "explain",
-        *chain,
-        "--l1",
-        recorded,
-        "--l1.beacon",
-        recorded,
-        "--from-l2",
-        "16491244",
-        "--from-l1",
-        "6582895",
-    )
+    chain = f"--network op-sepolia --l2-blocks {recording_folder}/l2_blocks.json --from-l2 16491244 --from-l1 6582895"
+    words = ("explain", *chain.split(), "--l1", recorded, "--l1.beacon", recorded)
     return lambda *more: Program(leftovers, "rollup_node", *words, *more).wait_for_exit()
 
 
@@ -117,42 +106,13 @@ def test_of_another_server(answer: dict[str, Any], cli: Cli) -> None:
         assert cli.refused("explain", "--rpc", url).startswith("rollup-node: --rpc: ")
 
 
-NODE = "--rpc http://127.0.0.1:1"
-
-
-@pytest.mark.parametrize(
-    ("flags", "text"),
-    [
-        ("", "give --rpc URL of a running node, or --from-l2 N"),
-        ("--from-l2 5 --l2 http://127.0.0.1:1", "give the end: --to-l2 M or --to-l1 L"),
-        ("--from-l2 5 --to-l2 5 --l2 http://127.0.0.1:1", "--to-l2 5 is not after --from-l2 5"),
-        ("--from-l2 5 --to-l2 6", "give the L2 source"),
-        ("--from-l1 5 --to-l1 4", "--to-l1 4 is before --from-l1 5"),
-        (f"{NODE} --to-l2 5", "--to-l2 has no meaning with --rpc"),
-        (f"{NODE} --network op-sepolia", "unknown flag --network"),
-        (NODE, "--rpc: no node answers at 127.0.0.1:1: cannot connect"),
-        ("--rpc localhost:9545", 'argument --rpc: "localhost:9545": did you mean http://localhost:9545?'),
-        ("--from-l2 5 --l2-blocks nowhere", 'argument --l2-blocks: cannot read "nowhere": No such file'),
-    ],
-)
-def test_wrong_flags_are_rejected_in_one_line(flags: str, text: str, cli: Cli) -> None:
-    node = [] if "--rpc" in flags else ["--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1"]
-    assert text in cli.refused("explain", *flags.split(), *node)
+def test_of_a_program_that_is_no_node(cli: Cli) -> None:
+    answer = {"error": {"code": -32601, "message": "the method x does not exist/is not available"}}
+    with json_rpc_server("explain_drops", answer, is_node=False) as url:
+        assert "is an L1, an engine or another program, not a rollup-node" in cli.refused("explain", "--rpc", url)
 
 
 def test_a_code_of_the_log(cli: Cli) -> None:
     meaning, remedy = cli.out("explain", "blob-expired").splitlines()
     assert meaning.startswith("BLOB-EXPIRED: The blobs are older than the 18 days")
     assert "--l1.beacon-fallbacks" in remedy
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["NOPE"], "explain NOPE: no such code; there are BLOB-EXPIRED, "),
-        (["blob-expird"], "explain blob-expird: no such code; did you mean BLOB-EXPIRED"),
-        (["BLOB-SLOT", "x"], "no more"),
-    ],
-)
-def test_what_is_no_code(words: list[str], error: str, cli: Cli) -> None:
-    assert error in cli.refused("explain", *words)

@@ -21,17 +21,6 @@ def test_topics_options_and_commands(words: tuple[str, ...], text: str, cli: Cli
     assert text in cli.out("help", *words)
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (("becon",), f'unknown topic "becon"; did you mean beacon?; topics are {", ".join(TOPICS)}'),
-        (("l1", "l2"), "help takes one"),
-    ],
-)
-def test_a_wrong_topic_is_one_line(words: tuple[str, ...], text: str, cli: Cli) -> None:
-    assert cli.refused("help", *words).startswith(f"rollup-node: {text}")
-
-
 def test_every_option_has_a_topic_and_can_be_asked_for() -> None:
     of_topics = {topic: topic_text(topic) for topic in TOPICS}
     for option in OPTIONS.values():

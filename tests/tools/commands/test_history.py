@@ -13,10 +13,6 @@ def test_without_a_command_it_lists_them(words: tuple[str, ...], cli: Cli) -> No
     assert all(f"\n  {name} " in out for name in NAMES)
 
 
-def test_an_unknown_command(cli: Cli) -> None:
-    assert "unknown command history 'verfy'; did you mean verify" in cli.refused("history", "verfy")
-
-
 @pytest.mark.parametrize("name", [*NAMES, "range"])
 def test_each_has_help(name: str, cli: Cli) -> None:
     assert cli.out("history", name, "--help").startswith(f"usage: rollup-node history {name}")

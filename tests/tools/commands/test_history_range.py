@@ -1,6 +1,5 @@
 """`rollup-node history range`: its flags. Whole ranges are derived by the tests of `history run`."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,20 +11,6 @@ from tests.support.processes.cli import Cli
 
 FLAGS = ["--from-l1", "5", "--to-l1", "6", "--rows", "x", "--warmup", "1", "--floor", "4"]
 NODE = ["--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ([*FLAGS, "--l2", "http://127.0.0.1:9", "--l2-blocks", "/dev/null"], "give the L2 source: either --l2 URL or"),
-        ([*FLAGS, "--l2-blocks", "/dev/null"], "--l2-blocks needs the block to begin with: --safe-head N"),
-        (["--from-l1", "x"], "'x' is not a block number"),
-        (FLAGS[:-2], "--floor"),
-        ([*FLAGS, "--parent", str(os.getpid())], "which started this one, has ended"),
-    ],
-)
-def test_wrong_flags_are_rejected_in_one_line(arguments: list[str], text: str, cli: Cli) -> None:
-    assert text in cli.refused("history", "range", *arguments, *NODE)
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"\xff": 1}', b'{"a":' + b"[" * 5000])

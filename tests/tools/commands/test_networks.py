@@ -59,8 +59,3 @@ def test_the_rollup_config_of_a_network(monkeypatch: pytest.MonkeyPatch, cli: Cl
     monkeypatch.setenv("NODE_L2_ENGINE_RPC", "not read")
     changed = cli.out("networks", "dump-rollup-config", "--network=ink-sepolia")
     assert parse_rollup_config(changed.encode()).config.fork_times == config.fork_times | {"lagoon": 4_000_000_000}
-
-
-def test_a_rollup_config_needs_the_name_of_a_network(cli: Cli) -> None:
-    assert "must specify a network name" in cli.refused("networks", "dump-rollup-config")
-    assert "op-sepolia" in cli.refused("networks", "dump-rollup-config", "--network=op-sepola")

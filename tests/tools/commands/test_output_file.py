@@ -71,8 +71,6 @@ def test_without_results_nothing_is_left(tmp_path: Path, capsys: Captured) -> No
 @pytest.mark.parametrize(
     ("name", "flags", "error"),
     [
-        ("a.txt", {}, "does not end in .jsonl or .csv"),
-        ("a.csv", {"json": True}, "contradict each other"),
         ("nowhere/a.csv", {}, "cannot write .*No such file"),
         ("", {}, "does not end in"),
         ("folder.csv", {}, "is a directory"),

@@ -45,8 +45,6 @@ def test_generated_keys_are_valid_and_differ(cli: Cli, feed: Feed) -> None:
         ("00" * 32, "priv2id", "p2p priv2id: the private key is not a number of 32 bytes"),
         ("11" * 31, "priv2id", "p2p priv2id: the private key is not"),
         ("04" + "11" * 64, "pub2id", "p2p pub2id: the public key is not a point"),
-        ("", "genkeys", "unknown command p2p 'genkeys'; did you mean genkey"),
-        ("", "genkey more", "p2p genkey takes no arguments"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(text: str, words: str, error: str, cli: Cli, feed: Feed) -> None:

@@ -6,12 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.tools.commands.common import Outputs, parse
-from rollup_node.tools.commands.flags import FlagParser
-from rollup_node.tools.commands.replay import replay_config
-from rollup_node.tools.inspect.row_formats import RowFormat
-from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.tools.commands.test_batches import batcher_transactions
@@ -82,29 +76,3 @@ def test_a_difference_ends_the_run_with_a_line_for_each_field(replay: Replay, bl
     assert more[0] == f"rollup-node:   l1_info.number: derived {line['epoch']['number']}, in the source 0"
     assert [line.split(": ")[1].strip() for line in more[1:]] == ["transaction 0", "transaction 1"]
     assert (line["number"], line["hash"], len(line["differences"])) == (16491245, None, 4)
-
-
-@pytest.mark.parametrize(
-    ("flags", "text"),
-    [
-        ("--from-l2 5 --to-l2 4 --l2 http://127.0.0.1:1", "--to-l2 4 is not after --from-l2 5"),
-        ("--from-l2 1 --to-l2 4", "give the L2 source"),
-        ("--to-l2 4", "--from-l2"),
-    ],
-)
-def test_wrong_flags_are_rejected_in_one_line(flags: str, text: str, cli: Cli) -> None:
-    node = ("--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1")
-    assert text in cli.refused("replay", *node, *flags.split())
-
-
-def test_flags_become_a_replay(tmp_path: Path) -> None:
-    parser = FlagParser("test", "A test.")
-    parser.add_l2_source()
-    parser.add_timeout()
-    words = ("--network=op-sepolia", "--l1=http://a", "--l1.beacon=http://c", "--l2=http://b", "--timeout=30s")
-    result = replay_config(parse(parser, words), Outputs(5, 6), 1, 9, RowFormat.JSON, 7)
-    assert (result.first, result.last, result.base, result.output, result.errors) == (1, 9, 7, 5, 6)
-    assert (result.url, result.blocks, result.timeout, result.jwt_secret) == ("http://b", None, 30.0, None)
-    secret = tmp_path / "jwt"
-    with pytest.raises(SetupError, match="there is no secret in"):
-        replay_config(parse(parser, (*words, f"--l2.jwt-secret={secret}")), Outputs(5, 6), 1, 9, RowFormat.JSON)

@@ -15,7 +15,6 @@ from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.status import CLEAR, HOME, REST_OF_SCREEN
 from tests.support.processes.cli import Cli
 from tests.support.rpc.harness import RpcHarness
-from tests.support.servers.loopback import free_port, own_address
 
 PIPE = asyncio.subprocess.PIPE
 
@@ -78,11 +77,3 @@ async def test_on_a_terminal_a_screen_replaces_the_one_before(tmp_path: Path) ->
     assert shown.startswith((CLEAR + HOME).encode()) and shown.count(CLEAR.encode()) == 1
     last = shown.rpartition(HOME.encode())[2].decode()
     assert last.startswith("the last status; --rpc: no node") and "test-net" in last.splitlines()[1]
-
-
-def test_errors_are_one_line(cli: Cli) -> None:
-    port = free_port()
-    text = cli.refused("status", "--rpc", f"http://{own_address()}:{port}")
-    assert text.startswith(f"rollup-node: --rpc: no node answers at {own_address()}:{port}: cannot connect (")
-    assert "is not an address such as" in cli.refused("status", "--rpc", "nowhere")
-    assert "did you mean --watch?" in cli.refused("status", "--wach")

@@ -70,23 +70,6 @@ def test_a_range_that_cannot_run_says_why(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 NODE = ("--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9")
-L2 = "--l2 http://127.0.0.1:9"
-RANGE_WORDS = ("--from-l2", "5", "--to-l2", "6", "--packs", "x")
-
-
-@pytest.mark.parametrize(
-    ("flags", "text"),
-    [
-        (RANGE_WORDS, "give the L2 source"),
-        (RANGE_WORDS[:-2], "--packs"),
-        (
-            (*RANGE_WORDS, "--l2", "http://127.0.0.1:9", "--parent", str(os.getpid())),
-            "which started this one, has ended",
-        ),
-    ],
-)
-def test_wrong_flags_of_a_range_are_rejected_in_one_line(flags: tuple[str, ...], text: str, cli: Cli) -> None:
-    assert text in cli.refused("witness", "range", *flags, *NODE)
 
 
 def test_a_core_has_a_worker_and_a_full_disk_is_no_bug(
@@ -144,27 +127,9 @@ def test_the_recorded_range_round_trips_through_a_witness(
     assert f"follow from L1 block {manifest.l1_head.hash} and L2 block {manifest.safe_head.hash}" in alone.stderr
 
 
-@pytest.mark.parametrize(
-    ("flags", "text"),
-    [
-        ("--from-l2 9 --to-l2 8", "--to-l2 8 is not after --from-l2 9"),
-        ("--from-l2 9 --to-l2 10", "give the L2 source"),
-        ("--from-l2 9", "--to-l2 is required"),
-        ("--from-l2 9 --to-l2 10 --l2-blocks /dev/null --execution", "--execution needs an engine"),
-        (f"--from-l2 9 --to-l2 10 {L2} --l1.trustrpc", "--l1.trustrpc proves nothing"),
-        (f"--from-l2 9 --to-l2 300000 --range-size 1 {L2}", "larger size"),
-        (f"--from-l2 9 --to-l2 10 {L2} --workers 2 --scheduler tcp://x", "--workers is for a cluster on this machine"),
-        (f"--network op-mainnet --from-l2 5 --to-l2 6 {L2}", "is before the chain's genesis"),
-    ],
-)
-def test_wrong_flags_are_rejected_in_one_line(flags: str, text: str, cli: Cli, tmp_path: Path) -> None:
-    assert text in cli.refused("witness", *NODE, *flags.split(), "--out", tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_exists_is_refused(cli: Cli, tmp_path: Path) -> None:
-    words = f"--from-l2 9 --to-l2 10 {L2}".split()
-    assert "exists: name a new folder" in cli.refused("witness", *NODE, *words, "--out", tmp_path)
+def test_a_damaged_manifest_is_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "witness.json").write_text("{")
+    assert "witness.json is damaged" in cli.refused("replay", "--witness", tmp_path)
 
 
 def test_a_range_that_fails_ends_the_run_and_leaves_nothing(

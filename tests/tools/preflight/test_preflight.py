@@ -154,12 +154,6 @@ def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["there"], "nothing is made"
 
 
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    check_file = check_files({"a": str(tmp_path / "file" / "below")})[0]
-    assert check_file.code is Code.DIRECTORY and "is no directory" in check_file.text
-
-
 def test_a_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may write everywhere, so the answer of the system is replaced."""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
