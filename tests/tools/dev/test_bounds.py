@@ -43,12 +43,3 @@ def test_what_is_counted(checkout: Path) -> None:
     assert list(files.places) == ["tools/devnet/d.py"]
     assert list(functions.places) == [f"tools/bench/race/run.py:1 long: {bounds.MAX_FUNCTION_LINES + 1} lines"]
     assert sorted(names.places) == ["tests/test_a.py:1 given", "tests/test_a.py:2 each", "tools/dev/c.py:1 found"]
-
-
-def test_the_table(checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(bounds, "ROOT", checkout)
-    assert bounds.main() == 1
-    shown = capsys.readouterr().out
-    assert "files in the wheel                          650        4  ok" in shown
-    assert "files over 500 lines                          0        1  NOT MET" in shown
-    assert "\nfiles over 500 lines:\n  tools/devnet/d.py\n" in shown

@@ -55,17 +55,6 @@ def test_cycles(graph: Graph, expected: list[list[str]]) -> None:
             levels(graph)
 
 
-def test_the_command_prints_levels(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([], tree) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "level  3  node",
-        "level  2  stages/engine",
-        "level  1  ipc/wire",
-        "level  0  ipc",
-        "4 folders on 4 levels, no cycles",
-    ]
-
-
 def test_the_command_fails_on_a_cycle_and_names_its_imports(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _write(tree, {"ipc/wire/frames.py": "from rollup_node.stages.engine.state import State\n"})
     assert main([], tree) == 1

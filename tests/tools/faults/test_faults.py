@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from aiohttp import web
 
 from rollup_node.tools.faults.damage import damaged
 from rollup_node.tools.faults.proxy import FaultProxy
@@ -18,14 +17,12 @@ from rollup_node.tools.faults.scenario import (
     FaultPlan,
     Role,
     Scenario,
-    ScenarioError,
     parse_scenarios,
-    select,
 )
 from rollup_node.tools.faults.verdict import Observation, evaluate, summary, table
 from rollup_node.tools.importers.fault_cases import SCENARIOS
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 # --- scenarios -------------------------------------------------------------------------------------------------------
 
@@ -38,43 +35,6 @@ def test_our_scenarios() -> None:
     assert {fault.do for fault in faults} >= set(Action) - {Action.EDIT}
     cases = {case for scenario in scenarios for case in scenario.cases}
     assert {f"F{number}" for number in range(1, 21)} - cases <= {"F8", "F17"}
-
-
-def test_lists_stand_for_one_scenario_each() -> None:
-    text = """
-    [[scenario]]
-    name = "{on}-{do}-{status}"
-    faults = [{ on = ["l1", "beacon"], do = ["status"], status = [429, 500] }, { on = "l1", do = "hang" }]
-    """
-    scenarios = parse_scenarios(text)
-    names = [f"{role}-status-{status}" for role in ("l1", "beacon") for status in (429, 500)]
-    assert [item.name for item in scenarios] == names
-    (first, second) = scenarios[-1].faults
-    assert (first.on, first.status, second.on) == (Role.BEACON, 500, Role.L1)
-    assert select(scenarios, ["l1", "beacon-status-5"]) == (*scenarios[:2], scenarios[3])
-
-
-FAULT = 'faults = [{ on = "l1", do = "hang" }]'
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("", "missing required field `scenario`"),
-        ("[[scenario]]\nname = 5", "Expected `str`, got `int` - at `$.name`"),
-        ('[[scenario]]\nname = "a"', "there must be a fault or an event"),
-        (f'[[scenario]]\nname = "a"\nnames = "("\n{FAULT}', r"scenario 1 \(a\): missing \)"),
-        (f'[[scenario]]\nname = "a"\n{FAULT}\n' * 2, "two scenarios have the name a"),
-        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l3", do = "hang" }]', "Invalid enum value 'l3'"),
-        ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
-        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
-        ('[[scenario]]\nname = "a"\nevents = [{ reorg = 65 }]', "`reorg` must be at most 64 blocks"),
-        ("[[scenario]]\nname = ", "no file of scenarios: "),
-    ],
-)
-def test_what_is_wrong_with_a_file(text: str, error: str) -> None:
-    with pytest.raises(ScenarioError, match=error.replace("$", r"\$")):
-        parse_scenarios(text)
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
@@ -116,17 +76,11 @@ def test_what_is_at_a_path(action: Action, path: str, expected: Any) -> None:
 CHAIN = FakeL1Chain(30)
 
 
-async def _echo(request: web.Request) -> web.Response:
-    return web.json_response({"data": [request.path_qs, request.headers.get("Authorization")]})
-
-
 @asynccontextmanager
-async def through(faults: list[Fault], role: Role = Role.L1) -> AsyncIterator[FaultProxy]:
-    """Provide a proxy before an L1 of 30 blocks, or before a server that echoes the path."""
-    methods = {**CHAIN.methods(5), "eth_blockNumber": lambda: hex(CHAIN.head)}
-    app = json_rpc_app(methods) if role is not Role.BEACON else app_for_every_path(_echo)
-    async with listening(app) as (url,):
-        proxy = FaultProxy(role, url)
+async def through(faults: list[Fault]) -> AsyncIterator[FaultProxy]:
+    """Provide a proxy before an L1 of 30 blocks."""
+    async with listening(json_rpc_app({**CHAIN.methods(5), "eth_blockNumber": lambda: hex(CHAIN.head)})) as (url,):
+        proxy = FaultProxy(Role.L1, url)
         await proxy.start()
         try:
             await proxy.set_plan(FaultPlan(faults, random.Random(0)))
@@ -135,9 +89,9 @@ async def through(faults: list[Fault], role: Role = Role.L1) -> AsyncIterator[Fa
             await proxy.stop()
 
 
-async def post(proxy: FaultProxy, body: Any) -> tuple[int, str, bytes]:
+async def post(proxy: FaultProxy, body: Any) -> Any:
     async with aiohttp.ClientSession() as session, session.post(proxy.url, json=body) as response:
-        return response.status, response.content_type, await response.read()
+        return orjson.loads(await response.read())
 
 
 def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
@@ -146,8 +100,7 @@ def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
 
 async def block(proxy: FaultProxy, label: str) -> Any:
     """Return the number of a block, as the proxy shows it; None for no block."""
-    _, _, body = await post(proxy, call("eth_getBlockByNumber", label, False))
-    load = orjson.loads(body)["result"]
+    load = (await post(proxy, call("eth_getBlockByNumber", label, False)))["result"]
     return None if load is None else int(load["number"], 16)
 
 
@@ -155,10 +108,10 @@ async def test_a_lagging_endpoint() -> None:
     async with through([Fault(Role.L1, Action.LAG, blocks=4)]) as proxy:
         assert [await block(proxy, label) for label in ("latest", "0x19", "0x1a")] == [25, 25, None]
         batch = [call("eth_getBlockByNumber", label, False, number=n) for n, label in ((1, "0x1a"), (2, "0x19"))]
-        result = orjson.loads((await post(proxy, batch))[2])
+        result = await post(proxy, batch)
         assert [(item["id"], item["result"] is None) for item in result] == [(1, True), (2, False)]
         both = [call("eth_getBlockByNumber", "0x1b", False, number=n) for n in (1, 2)]
-        assert [load["result"] for load in orjson.loads((await post(proxy, both))[2])] == [None, None]
+        assert [load["result"] for load in await post(proxy, both)] == [None, None]
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------

@@ -49,12 +49,3 @@ def test_its_links_lead_to_pages(path: Path) -> None:
     text = path.read_text()
     links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert links and all((path.parent / link).exists() for link in links)
-
-
-@pytest.mark.usefixtures("drawing")
-def test_a_cell_that_fails_is_seen(tmp_path: Path) -> None:
-    cell = {"cell_type": "code", "source": ["import os\n", "print(os.environ['ROLLUP_NODE_RECORDING'])"]}
-    (done,) = executed({"cells": [cell]}, tmp_path)["cells"]
-    assert _printed(done) == f"{tmp_path}\n"
-    with pytest.raises(ZeroDivisionError):
-        executed({"cells": [{"cell_type": "code", "source": ["1 / 0"]}]}, tmp_path)

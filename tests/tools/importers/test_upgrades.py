@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
-from rollup_node.tools.importers.upgrades import created, deployer, main
+from rollup_node.tools.importers.upgrades import main
 
 
 def test_the_files_in_the_tree_are_its_output(
@@ -17,8 +17,3 @@ def test_the_files_in_the_tree_are_its_output(
     bundles = [bundle_fork.carried[0].file for bundle_fork in BUNDLE_FORKS.values()]
     for file in (*(f"upgrades_{name}.json" for name in upgrades.LOCKS), *bundles):
         assert (tmp_path / file).read_bytes() == (Path(upgrades.__file__).parent / "forks" / file).read_bytes()
-
-
-def test_addresses_of_deployments() -> None:
-    assert deployer(3).hex() == "4210000000000000000000000000000000000003"
-    assert created(deployer(0)).hex() == "07dbe8500fc591d1852b76fee44d5a05e13097ff"

@@ -1,11 +1,8 @@
 """A batch in one line, as text and as JSON."""
 
-from hashlib import sha256
-
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.inspect.batch_summary import (
     DECODED,
     LISTED,
@@ -14,7 +11,6 @@ from rollup_node.tools.inspect.batch_summary import (
     batch_text,
     batch_values,
     block_numbers,
-    hashes_digest,
 )
 from rollup_node.tools.inspect.row_formats import TABLE_WIDTH, RowFormat, RowFormatter, RowLayout
 from tests.support.chains.chain_fixture import GENESIS_TIME, make_rollup
@@ -22,19 +18,6 @@ from tests.support.chains.chain_fixture import GENESIS_TIME, make_rollup
 SINGULAR = BatchSummary(None, None, "singular", 1000, 1, 3, b"\x0a" * 32, b"\x0d" * 32)
 SPAN = BatchSummary(7, b"\x0c" * 16, "span", 1002, 9, 12, b"\x0b" * 20, b"\x0d" * 32)
 WHOLE = msgspec.structs.replace(SPAN, inclusion_time=2000, l1_transactions=(b"\1" * 32, b"\2" * 32), channel_bytes=4096)
-
-
-def test_digest_of_transaction_hashes() -> None:
-    assert hashes_digest([b"a", b"bc"]) == sha256(keccak256(b"a") + keccak256(b"bc")).digest()
-    assert hashes_digest([]) == sha256().digest()
-
-
-def test_json_leaves_out_what_is_unknown() -> None:
-    singular = {"kind": "singular", "first_timestamp": 1000, "blocks": 1, "transactions": 3, "parent_hash": "0a" * 32}
-    assert batch_values(SINGULAR) == singular | {"tx_hashes_sha256": "0d" * 32}
-    span = {"kind": "span", "first_timestamp": 1002, "blocks": 9, "transactions": 12, "parent_check": "0b" * 20}
-    assert batch_values(SPAN) == span | {"tx_hashes_sha256": "0d" * 32, "inclusion": 7, "channel": "0c" * 16}
-    assert "inclusion" in batch_values(msgspec.structs.replace(SPAN, inclusion=0))
 
 
 def test_the_numbers_of_a_batch_follow_from_its_time() -> None:
@@ -49,7 +32,6 @@ def test_the_numbers_of_a_batch_follow_from_its_time() -> None:
 @pytest.mark.parametrize(
     ("batch", "numbers", "text"),
     [
-        (SINGULAR, None, "singular  time 1000 1970-01-01T00:16:40Z  blocks 1  transactions 3"),
         (SPAN, None, f"L1 7  channel {'0c' * 16}  span  time 1002  blocks 9  transactions 12"),
         (
             *(WHOLE, BlockNumbers(500, 1000, 2)),

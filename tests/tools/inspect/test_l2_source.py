@@ -172,15 +172,6 @@ async def test_what_is_wrong_with_an_answer_is_temporary(chain: ChainFixture) ->
             await _block_of(answer)
 
 
-async def test_an_unreachable_engine_is_temporary() -> None:
-    async with listening(json_rpc_app({})) as (url,):
-        pass
-    source = EngineSource(url)
-    with pytest.raises(TemporaryError, match=r"^L2 block 5: .*cannot connect"):
-        await source.payload(5)
-    await source.close()
-
-
 async def test_with_a_secret_each_request_has_a_token() -> None:
     secret, tokens = b"\x07" * 32, []
 

@@ -1,19 +1,12 @@
 """The comparison of a derived block with the source's: every field that differs is reported."""
 
-from pathlib import Path
-
 import msgspec
-import pytest
 
-from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
-from rollup_node.tools.inspect.channel_sources import BatchSource
-from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, build, compare_block
-from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
-from tests.tools.conftest import NewBuses
+from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, compare_block
+from tests.support.chains.chain_fixture import ChainFixture
 
 FIRST_EPOCH = 100
 
@@ -27,22 +20,6 @@ def _compare(
 
 def _names(comparison: BlockComparison) -> list[str]:
     return [line.split(":")[0] for line in comparison.differences]
-
-
-def test_an_equal_block_becomes_the_safe_head(chain: ChainFixture) -> None:
-    attributes = chain.attributes(chain.genesis, FIRST_EPOCH, [chain.user])
-    payload = chain.seal(chain.genesis, attributes)
-    comparison = _compare(chain, attributes, payload)
-    assert comparison.differences == ()
-    assert comparison.safe_head == chain.ref(payload)
-    assert comparison.safe_config == chain.known[payload.block_hash].config
-    assert comparison.values["hash"] == "0x" + payload.block_hash.hex()
-    assert "differences" not in comparison.values
-
-
-def test_a_block_that_the_source_lacks(chain: ChainFixture) -> None:
-    comparison = _compare(chain, chain.attributes(chain.genesis, FIRST_EPOCH), None)
-    assert (comparison.differences, comparison.safe_head.hash, comparison.values["hash"]) == ((), UNKNOWN_HASH, None)
 
 
 def test_every_field_that_differs_is_reported(chain: ChainFixture) -> None:
@@ -95,16 +72,3 @@ def test_behind_an_unknown_block_the_parent_is_not_compared(chain: ChainFixture)
     comparison = _compare(chain, attributes, payload, parent)
     assert comparison.differences == ()
     assert comparison.safe_head.hash == payload.block_hash
-
-
-@pytest.mark.parametrize("sources", [(), (b"\x07" * 32,)])
-def test_attributes_have_the_transactions_of_the_batch_that_was_accepted(
-    sources: tuple[bytes, ...], chain: ChainFixture, new_buses: NewBuses, tmp_path: Path
-) -> None:
-    config = DerivationConfig(chain.rollup, L1_CHAIN, ahead=0)
-    stage = build(config, new_buses(tmp_path)["derivation"], Meter("derivation"))
-    stage._sources.accepted = BatchSource(bytes(16), 9, sources, "singular", 2, 1)
-    attributes = chain.attributes(chain.genesis, 100)
-    stage._handle(AttributesReady(0, 0, chain.genesis, attributes, chain.l1_ref(100), True))
-    (sent,) = stage._run.due(1e9)
-    assert getattr(sent, "sources", None) == sources

@@ -14,8 +14,6 @@ from rollup_node.tools.inspect.row_formats import (
     RowFormat,
     RowFormatter,
     RowLayout,
-    shown_range,
-    shown_time,
     write_text,
 )
 
@@ -84,16 +82,3 @@ def test_each_form() -> None:
     header, *records = csv.reader(written(RowFormat.CSV).splitlines(keepends=True))
     assert header == list(LAYOUT.fields)
     assert records == [["7", "x", "a b", ""], ["123", 'y,"z\n', "a b", ""]]
-
-
-def test_only_csv_has_a_header_without_rows() -> None:
-    ends = {form: RowFormatter(form, LAYOUT).end() for form in RowFormat}
-    assert [form for form, end in ends.items() if end] == [RowFormat.CSV]
-    assert ends[RowFormat.CSV] == "number,name,parts,absent\n"
-
-
-def test_times_and_ranges_for_people() -> None:
-    assert shown_time(1724784082) == "2024-08-27T18:41:22Z"
-    assert shown_time(1724784082, " ") == "2024-08-27 18:41:22"
-    assert shown_time((1 << 64) - 1) == f"{(1 << 64) - 1} s"
-    assert (shown_range(7, 1), shown_range(7, 3)) == ("7", "7-9")

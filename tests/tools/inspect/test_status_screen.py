@@ -2,16 +2,14 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
     ChainStatus,
@@ -32,45 +30,16 @@ from rollup_node.stages.rpc.status.node_status import (
 )
 from rollup_node.tools.inspect import status_screen
 from rollup_node.tools.inspect.status_screen import (
-    FIRST_NOTICE,
     MAX_ANSWER,
-    NOTICE_INTERVAL,
-    Patience,
     StatusClient,
     StatusError,
     SupernodeStatus,
-    call_node,
     status_lines,
 )
 from tests.support.rpc.node_statuses import UNKNOWN
 from tests.support.rpc.supernode import running_supernode
 from tests.support.servers.loopback import free_port, own_address
-from tests.support.servers.threads import json_rpc_server
-
-NOT_FOUND = {"error": {"code": -32601, "message": "the method x does not exist/is not available"}}
-
-
-async def refusal(url: str) -> str:
-    with pytest.raises(SetupError) as caught:
-        await call_node(url, "x", "it is older")
-    return str(caught.value).replace(url.removeprefix("http://"), "URL")
-
-
-@pytest.mark.parametrize(
-    ("answer", "is_node", "text"),
-    [
-        (
-            NOT_FOUND,
-            False,
-            "--rpc: URL is an L1, an engine or another program, not a rollup-node of this version",
-        ),
-        (NOT_FOUND, True, "--rpc: URL does not answer x: it is older"),
-        ({"error": {"code": -32000, "message": "busy"}}, True, "--rpc: URL does not answer x: error -32000: busy"),
-    ],
-)
-async def test_a_refusal(answer: Mapping[str, Any], is_node: bool, text: str) -> None:
-    with json_rpc_server("x", answer, is_node) as url:
-        assert (await refusal(url)).startswith(text)
+from tests.support.servers.raw_http import serving
 
 
 def block(number: int, age: float) -> BlockStatus:
@@ -219,22 +188,14 @@ def test_problems_that_do_not_fit_are_counted() -> None:
 async def answering(answer: bytes, keeps_open: bool = False) -> AsyncIterator[str]:
     """Yield the URL of a server that sends these bytes to anybody."""
 
-    writers: list[asyncio.StreamWriter] = []
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         if keeps_open:
             await reader.read()
-        writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for writer in writers:
-            writer.transport.abort()
-            with suppress(OSError):
-                await writer.wait_closed()
+    async with serving(serve) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
@@ -284,23 +245,6 @@ async def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     for answer in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"):
         async with answering(answer, keeps_open=True) as url:
             assert await error_of(url) == f"{AT}no answer within 2 s; give --rpc its --rpc.addr and --rpc.port"
-
-
-def test_without_a_timeout_it_never_ends_and_says_so_once_a_minute() -> None:
-    patience = Patience(None, 100.0)
-    assert not patience.is_over(1e9)
-    assert patience.notice(100 + FIRST_NOTICE - 1, "blobs") == ""
-    assert patience.notice(100 + FIRST_NOTICE, "blobs") == "rollup-node: waiting for 15s: blobs\n"
-    assert patience.notice(100 + FIRST_NOTICE + NOTICE_INTERVAL - 1, "blobs") == ""
-    assert patience.notice(100 + FIRST_NOTICE + NOTICE_INTERVAL, "L1").endswith("waiting for 1m15s: L1\n")
-
-
-def test_progress_begins_the_time_again() -> None:
-    patience = Patience(30.0, 0.0)
-    patience.progress(29.0)
-    assert not patience.is_over(59.0)
-    assert patience.notice(29 + FIRST_NOTICE - 1, "") == ""
-    assert patience.is_over(59.1)
 
 
 def of_chain(chain_id: int, **changes: object) -> NodeStatus:

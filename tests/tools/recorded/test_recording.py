@@ -4,21 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.tools.recorded import recording
 from rollup_node.tools.recorded.recording import NotRecorded, Recording
-from tests.support.chains.recordings import FIRST, blob_hash, write_recording
-
-
-def test_blocks_by_number_and_hash_and_blobs(tmp_path: Path) -> None:
-    headers = write_recording(tmp_path)
-    loaded = Recording.load(tmp_path)
-    assert (loaded.first, loaded.last) == (FIRST, FIRST + 2)
-    for header in headers:
-        block = loaded.block(header.number)
-        assert block is loaded.block_by_hash(header_hash(header)) and block.timestamp == header.timestamp
-    assert loaded.last_with_transactions().number == FIRST + 1
-    assert blob_hash() in loaded.blobs and blob_hash() in loaded.block(FIRST + 1).blob_hashes()
+from tests.support.chains.recordings import FIRST, write_recording
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

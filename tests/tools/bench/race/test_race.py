@@ -1,4 +1,4 @@
-"""A race over a small course, the figures at its tip, real engines, and what ends a run without figures."""
+"""A race over a small course, and its figures."""
 
 import json
 import subprocess
@@ -55,9 +55,3 @@ def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:
     assert figures["l1_calls_made"] == sum(figures["l1_calls"].values()) >= figures["l1_requests"]
     assert 0 < figures["engine_busy_percent"] < 100
     assert 0 < figures["answer_to_call_p50_ms"] <= figures["answer_to_call_p99_ms"]
-
-
-# --- full L1 blocks ---------------------------------------------------------------------------------------------------
-
-
-# --- real engines -----------------------------------------------------------------------------------------------------
