@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -26,11 +27,17 @@ def node() -> NodeWithRoots:
     return NodeWithRoots()
 
 
-@pytest.fixture
-def urls(l1: L1WithGames, node: NodeWithRoots) -> Iterator[tuple[str, ...]]:
+@contextmanager
+def serving(l1: L1WithGames, node: NodeWithRoots) -> Iterator[tuple[str, ...]]:
     """Yield the flags of an L1 and a node."""
     with in_thread(listening(json_rpc_app(l1.methods()), node.app())) as (l1_url, node_url):
         yield ("--l1", l1_url, "--rpc", node_url)
+
+
+@pytest.fixture
+def urls(l1: L1WithGames, node: NodeWithRoots) -> Iterator[tuple[str, ...]]:
+    with serving(l1, node) as flags:
+        yield flags
 
 
 def test_one_look_tells_whether_a_claim_is_wrong(urls: tuple[str, ...], l1: L1WithGames, cli: Cli) -> None:
@@ -42,6 +49,14 @@ def test_one_look_tells_whether_a_claim_is_wrong(urls: tuple[str, ...], l1: L1Wi
     ended = cli(*words)
     assert ended.code == 1 and [json.loads(text)["verdict"] for text in ended.out.splitlines()] == ["agree", "disagree"]
     assert "1 agree, 1 disagree" in ended.err
+
+
+def test_a_supernode_does_not_tell_its_l1_chain(l1: L1WithGames, node: NodeWithRoots, cli: Cli) -> None:
+    l1.game(b"\x11" * 32, 5, 4)
+    node.answers["supernode_syncStatus"] = {"current_l1": {"number": 101}}
+    del node.answers["optimism_rollupConfig"]
+    with serving(l1, node) as flags:
+        assert cli.out("watch", *GAMES, *flags, "--once", "--window", "1000000h").startswith("agree: ")
 
 
 def test_what_is_not_there_is_said_in_one_line(urls: tuple[str, ...], node: NodeWithRoots, cli: Cli) -> None:

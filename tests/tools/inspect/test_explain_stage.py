@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.process.derivation_log import DropBuffer
 from rollup_node.stages.derivation.reasons.batches import QueuedBatchPast
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import ExitRequested
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import DerivationStatus, DropEffect
 from rollup_node.tools.inspect import explain_stage
 from rollup_node.tools.inspect.explain_stage import ExplainConfig, ExplainStage
@@ -51,6 +51,11 @@ def new_stage(
 async def _end(chain: ChainFixture, stage: ExplainStage, number: int, idle: bool) -> int:
     """Has derivation read up to an L1 block, all of it with `idle`; the exit code."""
     stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(number), idle))
+    return await _code(stage)
+
+
+async def _code(stage: ExplainStage) -> int:
+    """Return the exit code of a stage that ends."""
     with pytest.raises(ExitRequested) as end:
         await stage._step()
     return end.value.code
@@ -100,3 +105,15 @@ async def test_derivation_that_does_not_answer_ends_in_a_warning(
     assert await _end(chain, new_stage(None), 104, False) == 0
     text = "rollup-node: warning: derivation does not answer, later drops may be missing\n"
     assert (tmp_path / "err").read_text() == text
+
+
+async def test_what_was_dropped_before_a_failure_is_written(
+    chain: ChainFixture, new_stage: NewStage, tmp_path: Path
+) -> None:
+    drops = DropBuffer()
+    drops.add(_dropped(chain, "a", 101))
+    stage = new_stage(drops)
+    stage.reset(ValueError("the blocks contradict each other"))
+    assert await _code(stage) == EXIT_REPORTED
+    assert (tmp_path / "out").read_text() == f"L1 101  {_text('a')}\n"
+    assert (tmp_path / "err").read_text() == "rollup-node: the blocks contradict each other\n"

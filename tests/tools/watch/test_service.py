@@ -173,6 +173,16 @@ async def test_json_has_what_is_missing(l1: L1WithGames, node: NodeWithRoots, ne
     }
 
 
+async def test_a_super_root_of_an_older_l1_block_waits(
+    l1: L1WithGames, node: NodeWithRoots, new_watch: NewWatch
+) -> None:
+    node.answers[SUPER] = super_root_answer(0, current=0)
+    l1.game(ROOT, 5, 4)
+    watched = await new_watch()
+    await watched.watch.step()
+    assert watched.games == [] and "read L1 up to block 0, " in watched.shown[0]["missing"]
+
+
 async def test_a_claim_is_judged_again_until_l1_is_final(
     l1: L1WithGames, node: NodeWithRoots, new_watch: NewWatch
 ) -> None:
