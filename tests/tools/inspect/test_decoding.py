@@ -4,6 +4,8 @@ import zlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.tasks import BLOB_SIZE
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
@@ -12,6 +14,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 from rollup_node.stages.protocol.transactions import BLOB, DYNAMIC_FEE, Transaction, encode_transaction
 from rollup_node.tools.batcher.channels import Compression, Frame, batcher_data, channel_body
+from rollup_node.tools.fuzz.targets.batch_data import batch
 from rollup_node.tools.inspect import decoding
 from rollup_node.tools.inspect.decoding import DecodeFailure, Decoder, DecoderOutput, DecodingRules, FoundBatch
 from tests.conformance.kit.chain import L2_CHAIN_ID
@@ -145,6 +148,18 @@ def test_a_span_with_an_invalid_transaction_does_not_end_its_channel() -> None:
     rejected = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
     lines = _lines("channel", _body(_singular(1000), rejected, _singular(1002)))
     assert lines == ["1000", "BE6 at f0: decompressed offset 76", "1002"]
+
+
+TINY = (b"", b"\0", b"\x7f", b"\x80", b"ab", b"x" * 60)
+
+
+@given(st.lists(st.sampled_from(TINY), max_size=40))
+def test_runs_of_tiny_transactions_are_read_as_the_deriver_does(transactions: list[bytes]) -> None:
+    batch(_singular(1000, *transactions))
+
+
+def test_runs_longer_than_a_piece() -> None:
+    batch(_singular(1000, *[b""] * 70_000, b"ab", *[b"\x05"] * 70_000))
 
 
 # --- rules that depend on time -------------------------------------------------------------------------------------

@@ -77,14 +77,12 @@ async def test_drops_are_written_in_order_up_to_the_last_l1_block(
     """Those at later L1 blocks are left out; the last block ends the run when it is exhausted."""
     drops = DropBuffer()
     stage = new_stage(drops)
-    for number in range(300):
-        drops.add(_dropped(chain, f"drop {number}", 101 + number // 100))
-    stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(LAST_L1), False))
-    await stage._step()
+    for number in range(500):
+        drops.add(_dropped(chain, f"drop {number}", 101 + number // 200))
     drops.add(_dropped(chain, "without a block", None))
     drops.add(_dropped(chain, "too late", 104))
     assert await _end(chain, stage, LAST_L1, True) == 0
-    lines = [f"L1 {101 + number // 100}  {_text(f'drop {number}')}" for number in range(300)]
+    lines = [f"L1 {101 + number // 200}  {_text(f'drop {number}')}" for number in range(500)]
     lines.append(f"L1 unknown  {_text('without a block')}")
     assert (tmp_path / "out").read_text().splitlines() == lines and (tmp_path / "err").read_text() == ""
 
