@@ -48,6 +48,17 @@ async def test_a_warm_up_beyond_l1(new_buses: NewBuses, tmp_path: Path) -> None:
         await _stage(new_buses(tmp_path), 200, 50)._warm_head()
 
 
+async def test_without_an_l2_source_it_continues_where_the_range_before_ended(
+    new_buses: NewBuses, tmp_path: Path
+) -> None:
+    resume = msgspec.structs.replace(GENESIS, base=7)
+    start = await _stage(new_buses(tmp_path), 100, 50, resume)._find_start()
+    assert (start.safe_head, start.base) == (resume.safe, start.base) and start.base.number == 7
+    assert start.safe_head.hash == PLAIN_ROLLUP.genesis.l2.hash
+    with pytest.raises(ReplayFailed, match="L1 block 101, the first to read, does not exist"):
+        await _stage(new_buses(tmp_path), 100, 50, msgspec.structs.replace(resume, base=101))._find_start()
+
+
 async def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
     new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,3 +76,13 @@ async def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derive
         await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
     assert sent == [L2BlocksResponse(1, 2, 3, tuple(contents[1:]), None)]
     assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"
+
+
+async def test_the_blocks_of_the_range_before_are_known(new_buses: NewBuses, tmp_path: Path) -> None:
+    safe = msgspec.structs.replace(GENESIS.safe, number=7, hash=UNKNOWN_HASH)
+    content = L2BlockContent(safe, (b"\x7e",))
+    l1_view.RecentBlocks([content]).write(tmp_path / "overlap")
+    for overlap, known in ((str(tmp_path / "overlap"), content), (None, None)):
+        stage = _stage(new_buses(tmp_path), 100, 50, msgspec.structs.replace(GENESIS, safe=safe), overlap)
+        await stage._find_start()
+        assert stage._recent.get(7) == known
