@@ -5,10 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import shtab
 
 from rollup_node.node.cli import COMMANDS
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.tools.commands.completion import SHELLS
+from rollup_node.tools.commands.completion import SHELLS, shell_parser
 from tests.support.processes.cli import Cli
 
 SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
@@ -17,7 +18,7 @@ SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_option_and_command_is_in_the_script(shell: str, cli: Cli) -> None:
     text = cli.out("completion", shell)
-    assert not [name for name in (*SHOWN, *COMMANDS) if name not in text] and "--l2.engine-sync" not in text
+    assert not [name for name in (*SHOWN, *COMMANDS) if name not in text]
 
 
 COMPLETED = {
@@ -54,3 +55,15 @@ def test_other_shells_accept_the_script(shell: str, tmp_path: Path, cli: Cli) ->
     file = tmp_path / "script"
     file.write_text(cli.out("completion", shell))
     subprocess.run([shell, "-n", str(file)], timeout=30, check=True)
+
+
+def test_options_and_commands() -> None:
+    parser = shell_parser({"run": "runs"}, {"run": ("fast", "slow")}, {"network": ("a", "b")})
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    assert set(SHOWN) <= {flag[2:] for flag in actions}
+    assert not [name for name, option in OPTIONS.items() if option.hidden and f"--{name}" in actions]
+    assert tuple(actions["--network"].choices or ()) == ("a", "b")
+    assert actions["--l1.trustrpc"].nargs == 0 and actions["--l1"].nargs is None
+    assert getattr(actions["--safedb.path"], "complete", None) == shtab.FILE
+    assert parser.parse_args(["run", "slow"]).word == "slow"
+    assert len(parser.format_help()) > 5000

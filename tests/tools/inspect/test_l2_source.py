@@ -143,18 +143,6 @@ def _emptied(payload: ExecutionPayload) -> ExecutionPayload:
     return msgspec.structs.replace(empty, block_hash=payload_block_hash(empty))
 
 
-async def test_a_block_of_an_engine_is_requested_with_full_transactions(chain: ChainFixture) -> None:
-    (payload,) = _payloads(chain, 1)
-    empty, requests = _emptied(payload), []
-
-    def answer(number: str, full: bool) -> dict[str, Any]:
-        requests.append((number, full))
-        return _block_json(empty)
-
-    assert await _block_of(answer) == empty
-    assert requests == [("0x5", True)]
-
-
 def _syncing(number: str, full: bool) -> None:
     raise JsonRpcError(-32000, "the engine is syncing")
 
