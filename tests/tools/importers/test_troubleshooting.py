@@ -1,6 +1,7 @@
 """docs/troubleshooting.md: each of the sixteen conditions has tests, codes that exist, and options that
 exist."""
 
+import ast
 import functools
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.importers.marked_tests import NAMES, marked, marks
 from rollup_node.tools.importers.troubleshooting import Sign, conditions
+from tests.support.source_trees import tree_of
 
 TESTS = Path(__file__).parents[2]
 CONDITIONS = conditions()
@@ -42,11 +44,32 @@ def test_each_condition_has_tests(name: str) -> None:
 
 
 def source(test: str) -> str:
-    """Return the text of the file of a test."""
+    """Return the lines of a test with those of its module's functions and constants that it names, and its
+    parameters."""
     file, _, function = test.partition("::")
     text = (TESTS / file).read_text()
-    assert f"def {function}(" in text, f"{test} is missing"
-    return text
+    nodes: dict[str, ast.stmt] = {}
+    for node in tree_of(TESTS / file).body:
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes[node.name] = node
+    assert function in nodes, f"{test} is missing"
+    result, open_ = set[str](), [function]
+    while open_:
+        name = open_.pop()
+        result.add(name)
+        used = {item.id for item in ast.walk(nodes[name]) if isinstance(item, ast.Name)}
+        open_ += [item for item in used & set(nodes) if item not in result]
+    lines = text.splitlines()
+    spans = [(_first_line(nodes[name]), nodes[name].end_lineno) for name in sorted(result)]
+    used_lines = (line for first, last in spans for line in lines[first - 1 : last])
+    return "\n".join(line for line in used_lines if not line.startswith("@pytest.mark.sign("))
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def names(text: str, code: str) -> bool:
