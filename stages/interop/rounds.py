@@ -189,7 +189,7 @@ def next_time(config: InteropConfig, state: StoreState) -> int:
     if state.verified is not None:
         return state.verified.timestamp + 1
     after = [config.chains[chain_id].timestamp_of(tip.number + 1) for chain_id, tip in state.tips.items()]
-    return max(config.first_round, min(after, default=0))
+    return max(config.activation, min(after)) if after else config.first_round
 
 
 def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_final: int = 0) -> Step:
@@ -210,7 +210,7 @@ def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_f
         return _when_l1_left(config, state, hashes, left, l1_final)
     if state.pending is not None:
         return Deliver(state.pending, _recipients(config, state.pending))
-    for chain_id in sorted(config.chains):
+    for chain_id in config.begun_at(next_time(config, state)):
         answer = (observed.blocks or {}).get(chain_id, WaitReason.NOT_READY)
         if isinstance(answer, WaitReason):
             return Wait(answer, chain_id)

@@ -215,9 +215,9 @@ class InteropStage(Stage):
         """Return the answers of all chains, asked at once; none before the start is prepared."""
         if not self._is_ready:
             return {}
-        heights = self._set.heights_at(timestamp)
-        observe = [self._chains[chain_id].observe(height) for chain_id, height in heights.items()]
-        return dict(zip(heights, await asyncio.gather(*observe), strict=True))
+        heights, begun = self._set.heights_at(timestamp), self._set.begun_at(timestamp)
+        observe = [self._chains[chain_id].observe(heights[chain_id]) for chain_id in begun]
+        return dict(zip(begun, await asyncio.gather(*observe), strict=True))
 
     async def _advance(self, rounds: Sequence[Advance]) -> None:
         """Write verified rounds, then tell the chains [VR6]."""
@@ -226,7 +226,7 @@ class InteropStage(Stage):
         self._meter.count("supernode_interop_timestamps_verified_total", len(rounds))
         self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
         self._set_activity(RUNNING)
-        # A round has a head of every chain; one before the first round has blocks that are in none.
+        # A round has a head of every chain that has begun; one before the first round has blocks that are in none.
         if rounds[-1].l1.number <= self._decided.l1_final:
             self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
             self._publish()

@@ -26,6 +26,10 @@ from tests.support.timing.conditions import until
 
 TWO = dependency_set(member(1), member(2, block_time=2), activation=GENESIS_TIME + 2, window=5)
 THREE = dependency_set(member(1), member(2), member(3, block_time=2), activation=GENESIS_TIME, window=8)
+LATER = dependency_set(
+    member(1), member(2, genesis_time=GENESIS_TIME + 9), member(3, block_time=2), activation=GENESIS_TIME, window=8
+)
+"""As THREE, with a chain that begins after the others."""
 SECRET = b"\x42" * 32
 
 
@@ -170,6 +174,7 @@ def derivable(node: Node) -> int:
     while all(
         node.world.source(chain_id, height) < len(node.world.l1)
         for chain_id, height in node.config.heights_at(time + 1).items()
+        if chain_id in node.config.begun_at(time + 1)
     ):
         time += 1
     return time

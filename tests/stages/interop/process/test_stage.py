@@ -312,6 +312,32 @@ async def test_rounds_ask_l1_for_next_to_nothing(tmp_path: Path) -> None:
 # --- the start -------------------------------------------------------------------------------------------------------
 
 
+async def test_a_chain_that_begins_after_the_start_holds_no_other(tmp_path: Path) -> None:
+    """[VR2, VR10]: the other's blocks are verified from its start on, also those of before the later genesis."""
+    later = dependency_set(member(1), member(2, genesis_time=GENESIS_TIME + 12), activation=GENESIS_TIME, window=100)
+    async with node_of(ServedWorld(later, 1, {}), tmp_path / "interop", blocks=3) as node:
+        assert node.first < later.first_round
+        node.grow(6)
+        assert await assert_true(node) > 12
+
+
+async def test_a_chain_may_join_before_the_rounds_have_reached_its_genesis(tmp_path: Path) -> None:
+    """[VR2, VR10]: it has none of its blocks in the rounds until then."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        last, l1 = await verify_all(node), node.world.l1
+    world = ServedWorld(dependency_set(*begun, member(2, genesis_time=last + 5)), 1, {})
+    world.l1 = l1
+    async with node_of(world, store) as node:
+        node.first = last + 1
+        node.grow(6)
+        assert await assert_true(node) > 5
+        await node.stop()
+        with contextlib.closing(node.opened_store()) as rounds:
+            members = [rounds.round_at(timestamp) for timestamp in (last + 4, last + 5)]
+        assert [len(found.heads) for found in members if found is not None] == [2, 3]
+
+
 @pytest.mark.condition("C16")
 async def test_logs_that_the_engine_does_not_give_stop_the_rounds(tmp_path: Path) -> None:
     """[EM10]: a message of before the depth is neither valid nor invalid."""
