@@ -24,6 +24,7 @@ from rollup_node.stages.interop.process.engine_reader import LogBackfill
 from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
+    AddLogs,
     Advance,
     AskChains,
     AskL1,
@@ -303,7 +304,7 @@ class InteropStage(Stage):
             numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
             if (wait := diverged(self._state, canonical, await self._l1.hashes(numbers))) is not None:
                 return self._wait(wait)
-            self._backfill = self._plan(until, canonical)
+            self._backfill = await self._plan(until, canonical)
         if not self._backfill.is_complete:
             await self._read_logs(self._backfill)
             return 0.0
@@ -336,8 +337,11 @@ class InteropStage(Stage):
         heights = self._set.heights_at(end)
         return end if all(head.number >= heights[chain_id] for chain_id, head in heads.items()) else None
 
-    def _plan(self, until: int, canonical: dict[int, Hash | None]) -> LogBackfill:
+    async def _plan(self, until: int, canonical: dict[int, Hash | None]) -> LogBackfill:
+        """Return what is to be read; of a chain without that, what is stored above the end is removed here."""
         ranges = backfill(self._set, self._state, until, self._depth, canonical)
+        if complete := [AddLogs(chain_id, (), of.keep) for chain_id, of in ranges.items() if of.first > of.last]:
+            await self._write(*complete)
         readers = {chain_id: chain.reader for chain_id, chain in self._chains.items()}
         return LogBackfill(readers, ranges, self._write, self._clock)
 

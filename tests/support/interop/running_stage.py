@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -150,12 +150,18 @@ class Node:
 
 
 @asynccontextmanager
-async def node_of(world: ServedWorld, store: Path, *, depth: int = 100, blocks: int = 4) -> AsyncIterator[Node]:
-    """Run a supernode whose chains have read so many L1 blocks, once it is prepared; it is stopped in the end."""
+async def node_of(
+    world: ServedWorld, store: Path, *, depth: int = 100, blocks: int = 4, leads: Mapping[int, int] | None = None
+) -> AsyncIterator[Node]:
+    """Run a supernode whose chains have read so many L1 blocks, once it is prepared; it is stopped in the end.
+
+    Chains of `leads` derive no further than that block."""
     node, config = Node(world, store, depth), world.config
     world.grow(blocks)
     for chain_id in config.chains:
         world.follow(chain_id)
+    for chain_id, number in (leads or {}).items():
+        node.chains[chain_id].lead_to(number)
     safe = min(chain.blocks()[-1].ref.timestamp for chain in node.chains.values())
     node.first = config.first_round if safe < config.activation else safe + 1
     async with served_engines(list(node.chains.values())):

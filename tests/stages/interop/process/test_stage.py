@@ -321,6 +321,20 @@ async def test_a_chain_that_begins_after_the_start_holds_no_other(tmp_path: Path
         assert await assert_true(node) > 12
 
 
+async def test_logs_above_the_start_of_a_chain_go(tmp_path: Path) -> None:
+    """[VR10]: where no round was verified yet, and a chain joins whose start is below what was read of the others."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        read, l1 = node.first - 1, node.world.l1
+    world = ServedWorld(dependency_set(*begun, member(2)), 1, {})
+    world.l1 = l1
+    async with node_of(world, store, blocks=0, leads={2: 3}) as node:
+        assert node.first < read
+        node.chains[2].lead_to(10**6)
+        node.grow(6)
+        assert await assert_true(node) > 12
+
+
 async def test_a_chain_may_join_before_the_rounds_have_reached_its_genesis(tmp_path: Path) -> None:
     """[VR2, VR10]: it has none of its blocks in the rounds until then."""
     store, begun = tmp_path / "interop", (member(1), member(3))
