@@ -323,13 +323,20 @@ class InteropStage(Stage):
         """Return the time up to which blocks count as verified; None until all chains are that far [VR10].
 
         What the chains have derived since their start is verified, however long it takes until the logs are read,
-        unless the rounds cannot begin there."""
+        unless the rounds cannot begin there. After a round, those of a chain that joins are read up to that one."""
         views = self._chains.items()
         heads = {chain_id: head for chain_id, chain in views if (head := chain.local_safe) is not None}
         starts = {chain_id: start for chain_id, chain in views if (start := chain.start) is not None}
         if len(heads) < len(self._chains):
             return None
-        if self._state.verified is not None or self._beginnings > 1:
+        if (verified := self._state.verified) is not None:
+            heights, tips = self._set.heights_at(verified.timestamp), self._state.tips
+            joins = [
+                chain_id for chain_id in heads if chain_id not in tips or tips[chain_id].number < heights[chain_id]
+            ]
+            is_safe = all(heads[chain_id].number >= heights[chain_id] for chain_id in joins)
+            return verified.timestamp if is_safe else None
+        if self._beginnings > 1:
             return min(head.timestamp for head in heads.values())
         if self._beginnings == 0:
             return min(start.timestamp for start in starts.values())

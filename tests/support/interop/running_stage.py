@@ -151,23 +151,31 @@ class Node:
 
 @asynccontextmanager
 async def node_of(
-    world: ServedWorld, store: Path, *, depth: int = 100, blocks: int = 4, leads: Mapping[int, int] | None = None
+    world: ServedWorld,
+    store: Path,
+    *,
+    depth: int = 100,
+    blocks: int = 4,
+    leads: Mapping[int, int] | None = None,
+    is_prepared: bool = True,
 ) -> AsyncIterator[Node]:
-    """Run a supernode whose chains have read so many L1 blocks, once it is prepared; it is stopped in the end.
+    """Run a supernode whose chains have read so many L1 blocks, once it `is_prepared`; it is stopped in the end.
 
-    Chains of `leads` derive no further than that block."""
+    Chains of `leads` derive no further than that block; their engines have other, unsafe blocks above it."""
     node, config = Node(world, store, depth), world.config
     world.grow(blocks)
     for chain_id in config.chains:
         world.follow(chain_id)
     for chain_id, number in (leads or {}).items():
         node.chains[chain_id].lead_to(number)
+        node.chains[chain_id].grow_unsafe(20)
     safe = min(chain.blocks()[-1].ref.timestamp for chain in node.chains.values())
     node.first = config.first_round if safe < config.activation else safe + 1
     async with served_engines(list(node.chains.values())):
         try:
             await node.start()
-            await node.until_prepared()
+            if is_prepared:
+                await node.until_prepared()
             yield node
         finally:
             with suppress(asyncio.CancelledError):

@@ -2,6 +2,7 @@
 
 The cases are those of op-supernode's acceptance tests, and of its open bugs."""
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -319,6 +320,23 @@ async def test_a_chain_that_begins_after_the_start_holds_no_other(tmp_path: Path
         assert node.first < later.first_round
         node.grow(6)
         assert await assert_true(node) > 12
+
+
+async def test_a_chain_that_joins_is_read_once_its_blocks_are_safe(tmp_path: Path) -> None:
+    """[VR10]: what its engine has above its safe head, as after it has synced by itself, counts for nothing."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        last, l1 = await verify_all(node), node.world.l1
+    world = ServedWorld(dependency_set(*begun, member(2)), 1, {})
+    world.l1 = l1
+    async with node_of(world, store, blocks=0, leads={2: 3}, is_prepared=False) as node:
+        await node.until(lambda: node.told and node.stage._chains[2].local_safe is not None)
+        await asyncio.sleep(2 * stage.NOT_READY_SECONDS)
+        assert node.chains[2].reads == [] and node.verdicts.timestamp == last
+        node.chains[2].lead_to(10**6)
+        node.first = last + 1
+        node.grow(4)
+        assert await assert_true(node) > 8
 
 
 async def test_logs_above_the_start_of_a_chain_go(tmp_path: Path) -> None:
