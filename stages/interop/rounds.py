@@ -292,8 +292,9 @@ def _follows(logs: BlockLogs, tip: BlockId) -> bool:
 def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1Hashes) -> Wait | None:
     """Check once, at a start, that the chains still have what was verified [VR14].
 
-    `canonical` are the hashes of the chains' blocks of the numbers of the tips, None where a chain has none yet. If L1
-    has left the last round's block, or a transition is pending, the rounds go on from there."""
+    `canonical` are the hashes of the blocks that the chains of the rounds have at the numbers of the tips, None where a
+    chain has none yet; what is stored of other chains is read again [VR10]. If L1 has left the last round's block, or a
+    transition is pending, the rounds go on from there."""
     verified = state.verified
     if verified is None or state.pending is not None:
         return None
@@ -343,7 +344,7 @@ def backfill(
 
     They end at the last round, or at `safe_time`, for which all chains have a local safe block.
 
-    It is asked at each start, and again where nothing is verified yet and a chain has diverged.
+    It is asked at each start, and again where a chain has diverged that is in no round yet.
 
     `depth` is in seconds. `canonical` are the hashes that the chains have at the numbers of the tips: what is stored
     goes on from a tip that its chain still has, and begins again otherwise."""
@@ -354,9 +355,10 @@ def backfill(
     result = {}
     for chain_id, last in config.heights_at(end).items():
         tip, first = state.tips.get(chain_id), max(lowest[chain_id], config.chains[chain_id].genesis.l2.number)
-        if state.verified is not None and tip is not None and tip.number == last:
+        hashed = canonical.get(chain_id)
+        if state.verified is not None and tip is not None and tip.number == last and hashed in (None, tip.hash):
             continue
-        if tip is not None and canonical.get(chain_id) == tip.hash and tip.number >= first - 1:
+        if tip is not None and hashed == tip.hash and tip.number >= first - 1:
             keep = min(tip.number, last)
             result[chain_id] = LogRange(keep + 1, last, keep)
         else:

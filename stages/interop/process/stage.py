@@ -77,7 +77,9 @@ _BEFORE_FIRST = frozenset({WaitReason.DIVERGED, WaitReason.NO_HISTORY, WaitReaso
 
 
 class InteropStage(Stage):
-    """State: what is on disk, what is published of it, and what the present round waits for. `clock` is monotonic."""
+    """State: what is on disk, what is published of it, and what the present round waits for. `clock` is monotonic.
+
+    `_joining` are chains that are in no round, while others are."""
 
     def __init__(
         self, config: InteropProcessConfig, bus: Bus, meter: Meter, clock: Callable[[], float] = time.monotonic
@@ -102,6 +104,7 @@ class InteropStage(Stage):
         self._is_ready = False
         self._delivered = self._beginnings = 0
         self._backfill: LogBackfill | None = None
+        self._joining: frozenset[int] = frozenset()
         for chain_id in self._chains:
             meter.count("supernode_interop_invalidations_total", 0, chain_id=str(chain_id))
         self._publish()
@@ -227,6 +230,7 @@ class InteropStage(Stage):
         self._meter.count("supernode_interop_timestamps_verified_total", len(rounds))
         self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
         self._set_activity(RUNNING)
+        self._joining = frozenset()
         # A round has a head of every chain that has begun; one before the first round has blocks that are in none.
         if rounds[-1].l1.number <= self._decided.l1_final:
             self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
@@ -301,8 +305,10 @@ class InteropStage(Stage):
             if last is not None and (wait := outdated(last.heads, final)) is not None:
                 return self._wait(wait)
             canonical = await self._canonical_tips()
+            members = {} if last is None else {id_: hashed for id_, hashed in canonical.items() if id_ in last.heads}
+            self._joining = frozenset(() if last is None else self._chains.keys() - last.heads.keys())
             numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
-            if (wait := diverged(self._state, canonical, await self._l1.hashes(numbers))) is not None:
+            if (wait := diverged(self._state, members, await self._l1.hashes(numbers))) is not None:
                 return self._wait(wait)
             self._backfill = await self._plan(until, canonical)
         if not self._backfill.is_complete:
@@ -383,7 +389,10 @@ class InteropStage(Stage):
         """Say what the round waits for, if it is no longer ordinary; returns the seconds until it is repeated."""
         self._count("wait")
         obstacle = obstacle_of(self._set, wait, self._time, self._chain_states())
-        if self._state.verified is None and wait.reason in _BEFORE_FIRST:
+        if wait.reason is WaitReason.DIVERGED and wait.chain_id in self._joining:
+            # It is in no round yet: what was read of it is read again [VR10].
+            self._is_ready = False
+        elif self._state.verified is None and wait.reason in _BEFORE_FIRST:
             self._is_ready = False
             self._beginnings += wait.reason is not WaitReason.DIVERGED
             obstacle = msgspec.structs.replace(obstacle, patience=PATIENCE_SECONDS) if obstacle is not None else None

@@ -339,6 +339,29 @@ async def test_a_chain_that_joins_is_read_once_its_blocks_are_safe(tmp_path: Pat
         assert await assert_true(node) > 8
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_chain_that_has_joined_may_change_before_it_is_in_a_round(tmp_path: Path, restarts: bool) -> None:
+    """[VR10, VR14]: L1 has left what its blocks are derived from, and none of the last round's."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        last, l1 = await verify_all(node), node.world.l1
+    script: dict[tuple[int, int], Logs] = {}
+    world = ServedWorld(dependency_set(*begun, member(2)), 1, script)
+    world.l1 = l1
+    async with node_of(world, store, blocks=0) as node:
+        node.first, joined = last + 1, node.chains[2]
+        script[2, last - GENESIS_TIME] = (b"changed",)
+        world._known.clear()
+        world._block.cache_clear()
+        joined._derived = None, []
+        joined.restart()
+        if restarts:
+            await node.stop()
+            await node.start()
+        node.grow(4)
+        assert await assert_true(node) > 8
+
+
 async def test_logs_above_the_start_of_a_chain_go(tmp_path: Path) -> None:
     """[VR10]: where no round was verified yet, and a chain joins whose start is below what was read of the others."""
     store, begun = tmp_path / "interop", (member(1), member(3))
