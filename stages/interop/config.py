@@ -18,6 +18,10 @@ class InteropConfig(msgspec.Struct, frozen=True):
         """The time of the first round, without logs of before: all chains have their genesis block [VR1]."""
         return max(self.activation, *(chain.genesis.l2_time for chain in self.chains.values()))
 
+    def begun_at(self, timestamp: int) -> list[int]:
+        """Return the chains that have their genesis block at a time, which are those of a round [VR2]."""
+        return sorted(chain_id for chain_id, chain in self.chains.items() if timestamp >= chain.genesis.l2_time)
+
     def heights_at(self, timestamp: int) -> dict[int, int]:
         """Return the number of each chain's block at a time [VR2]; of those that have not begun, one below genesis."""
         return {

@@ -189,7 +189,7 @@ def next_time(config: InteropConfig, state: StoreState) -> int:
     if state.verified is not None:
         return state.verified.timestamp + 1
     after = [config.chains[chain_id].timestamp_of(tip.number + 1) for chain_id, tip in state.tips.items()]
-    return max(config.first_round, min(after, default=0))
+    return max(config.activation, min(after)) if after else config.first_round
 
 
 def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_final: int = 0) -> Step:
@@ -210,7 +210,7 @@ def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_f
         return _when_l1_left(config, state, hashes, left, l1_final)
     if state.pending is not None:
         return Deliver(state.pending, _recipients(config, state.pending))
-    for chain_id in sorted(config.chains):
+    for chain_id in config.begun_at(next_time(config, state)):
         answer = (observed.blocks or {}).get(chain_id, WaitReason.NOT_READY)
         if isinstance(answer, WaitReason):
             return Wait(answer, chain_id)
@@ -292,8 +292,9 @@ def _follows(logs: BlockLogs, tip: BlockId) -> bool:
 def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1Hashes) -> Wait | None:
     """Check once, at a start, that the chains still have what was verified [VR14].
 
-    `canonical` are the hashes of the chains' blocks of the numbers of the tips, None where a chain has none yet. If L1
-    has left the last round's block, or a transition is pending, the rounds go on from there."""
+    `canonical` are the hashes of the blocks that the chains of the rounds have at the numbers of the tips, None where a
+    chain has none yet; what is stored of other chains is read again [VR10]. If L1 has left the last round's block, or a
+    transition is pending, the rounds go on from there."""
     verified = state.verified
     if verified is None or state.pending is not None:
         return None
@@ -343,7 +344,7 @@ def backfill(
 
     They end at the last round, or at `safe_time`, for which all chains have a local safe block.
 
-    It is asked at each start, and again where nothing is verified yet and a chain has diverged.
+    It is asked at each start, and again where a chain has diverged that is in no round yet.
 
     `depth` is in seconds. `canonical` are the hashes that the chains have at the numbers of the tips: what is stored
     goes on from a tip that its chain still has, and begins again otherwise."""
@@ -354,9 +355,10 @@ def backfill(
     result = {}
     for chain_id, last in config.heights_at(end).items():
         tip, first = state.tips.get(chain_id), max(lowest[chain_id], config.chains[chain_id].genesis.l2.number)
-        if state.verified is not None and tip is not None and tip.number == last:
+        hashed = canonical.get(chain_id)
+        if state.verified is not None and tip is not None and tip.number == last and hashed in (None, tip.hash):
             continue
-        if tip is not None and canonical.get(chain_id) == tip.hash and tip.number >= first - 1:
+        if tip is not None and hashed == tip.hash and tip.number >= first - 1:
             keep = min(tip.number, last)
             result[chain_id] = LogRange(keep + 1, last, keep)
         else:

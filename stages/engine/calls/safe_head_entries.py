@@ -96,10 +96,12 @@ def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, earlier: SafeHeadE
     """Return the change by a reset.
 
     `first` is the first entry at or above the safe head's L1 origin that has an L2 number of at least the safe head's;
-    `earlier` the one before it, the last one without `first`. Without `first` the record has a gap below the safe head,
-    and all entries go, unless there is an interop supervisor [SDB7, SDB8, SDB15]."""
+    `earlier` the one before it, the last one without `first`. An entry before, or one of that very block, shows with
+    which L1 block it became safe. Without `first` the record has a gap below the safe head, and all entries go, unless
+    there is an interop supervisor [SDB7, SDB8, SDB15]."""
     put: list[SafeHeadEntry] = []
-    if first is not None and earlier is not None:
+    is_same = first is not None and first.safe_head == write.safe.id and not write.supervised
+    if first is not None and (earlier is not None or is_same):
         put.append(SafeHeadEntry(first.l1_block, write.safe.id))
     if write.l1_genesis is not None:
         put.append(SafeHeadEntry(write.l1_genesis, write.safe.id))

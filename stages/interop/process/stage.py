@@ -24,6 +24,7 @@ from rollup_node.stages.interop.process.engine_reader import LogBackfill
 from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
+    AddLogs,
     Advance,
     AskChains,
     AskL1,
@@ -76,7 +77,9 @@ _BEFORE_FIRST = frozenset({WaitReason.DIVERGED, WaitReason.NO_HISTORY, WaitReaso
 
 
 class InteropStage(Stage):
-    """State: what is on disk, what is published of it, and what the present round waits for. `clock` is monotonic."""
+    """State: what is on disk, what is published of it, and what the present round waits for. `clock` is monotonic.
+
+    `_joining` are chains that are in no round, while others are."""
 
     def __init__(
         self, config: InteropProcessConfig, bus: Bus, meter: Meter, clock: Callable[[], float] = time.monotonic
@@ -101,6 +104,7 @@ class InteropStage(Stage):
         self._is_ready = False
         self._delivered = self._beginnings = 0
         self._backfill: LogBackfill | None = None
+        self._joining: frozenset[int] = frozenset()
         for chain_id in self._chains:
             meter.count("supernode_interop_invalidations_total", 0, chain_id=str(chain_id))
         self._publish()
@@ -215,9 +219,9 @@ class InteropStage(Stage):
         """Return the answers of all chains, asked at once; none before the start is prepared."""
         if not self._is_ready:
             return {}
-        heights = self._set.heights_at(timestamp)
-        observe = [self._chains[chain_id].observe(height) for chain_id, height in heights.items()]
-        return dict(zip(heights, await asyncio.gather(*observe), strict=True))
+        heights, begun = self._set.heights_at(timestamp), self._set.begun_at(timestamp)
+        observe = [self._chains[chain_id].observe(heights[chain_id]) for chain_id in begun]
+        return dict(zip(begun, await asyncio.gather(*observe), strict=True))
 
     async def _advance(self, rounds: Sequence[Advance]) -> None:
         """Write verified rounds, then tell the chains [VR6]."""
@@ -226,7 +230,8 @@ class InteropStage(Stage):
         self._meter.count("supernode_interop_timestamps_verified_total", len(rounds))
         self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
         self._set_activity(RUNNING)
-        # A round has a head of every chain; one before the first round has blocks that are in none.
+        self._joining = frozenset()
+        # A round has a head of every chain that has begun; one before the first round has blocks that are in none.
         if rounds[-1].l1.number <= self._decided.l1_final:
             self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
             self._publish()
@@ -300,10 +305,12 @@ class InteropStage(Stage):
             if last is not None and (wait := outdated(last.heads, final)) is not None:
                 return self._wait(wait)
             canonical = await self._canonical_tips()
+            members = {} if last is None else {id_: hashed for id_, hashed in canonical.items() if id_ in last.heads}
+            self._joining = frozenset(() if last is None else self._chains.keys() - last.heads.keys())
             numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
-            if (wait := diverged(self._state, canonical, await self._l1.hashes(numbers))) is not None:
+            if (wait := diverged(self._state, members, await self._l1.hashes(numbers))) is not None:
                 return self._wait(wait)
-            self._backfill = self._plan(until, canonical)
+            self._backfill = await self._plan(until, canonical)
         if not self._backfill.is_complete:
             await self._read_logs(self._backfill)
             return 0.0
@@ -322,13 +329,20 @@ class InteropStage(Stage):
         """Return the time up to which blocks count as verified; None until all chains are that far [VR10].
 
         What the chains have derived since their start is verified, however long it takes until the logs are read,
-        unless the rounds cannot begin there."""
+        unless the rounds cannot begin there. After a round, those of a chain that joins are read up to that one."""
         views = self._chains.items()
         heads = {chain_id: head for chain_id, chain in views if (head := chain.local_safe) is not None}
         starts = {chain_id: start for chain_id, chain in views if (start := chain.start) is not None}
         if len(heads) < len(self._chains):
             return None
-        if self._state.verified is not None or self._beginnings > 1:
+        if (verified := self._state.verified) is not None:
+            heights, tips = self._set.heights_at(verified.timestamp), self._state.tips
+            joins = [
+                chain_id for chain_id in heads if chain_id not in tips or tips[chain_id].number < heights[chain_id]
+            ]
+            is_safe = all(heads[chain_id].number >= heights[chain_id] for chain_id in joins)
+            return verified.timestamp if is_safe else None
+        if self._beginnings > 1:
             return min(head.timestamp for head in heads.values())
         if self._beginnings == 0:
             return min(start.timestamp for start in starts.values())
@@ -336,8 +350,11 @@ class InteropStage(Stage):
         heights = self._set.heights_at(end)
         return end if all(head.number >= heights[chain_id] for chain_id, head in heads.items()) else None
 
-    def _plan(self, until: int, canonical: dict[int, Hash | None]) -> LogBackfill:
+    async def _plan(self, until: int, canonical: dict[int, Hash | None]) -> LogBackfill:
+        """Return what is to be read; of a chain without that, what is stored above the end is removed here."""
         ranges = backfill(self._set, self._state, until, self._depth, canonical)
+        if complete := [AddLogs(chain_id, (), of.keep) for chain_id, of in ranges.items() if of.first > of.last]:
+            await self._write(*complete)
         readers = {chain_id: chain.reader for chain_id, chain in self._chains.items()}
         return LogBackfill(readers, ranges, self._write, self._clock)
 
@@ -372,7 +389,10 @@ class InteropStage(Stage):
         """Say what the round waits for, if it is no longer ordinary; returns the seconds until it is repeated."""
         self._count("wait")
         obstacle = obstacle_of(self._set, wait, self._time, self._chain_states())
-        if self._state.verified is None and wait.reason in _BEFORE_FIRST:
+        if wait.reason is WaitReason.DIVERGED and wait.chain_id in self._joining:
+            # It is in no round yet: what was read of it is read again [VR10].
+            self._is_ready = False
+        elif self._state.verified is None and wait.reason in _BEFORE_FIRST:
             self._is_ready = False
             self._beginnings += wait.reason is not WaitReason.DIVERGED
             obstacle = msgspec.structs.replace(obstacle, patience=PATIENCE_SECONDS) if obstacle is not None else None

@@ -248,15 +248,16 @@ class InteropStore:
         for chain_id, block in change.blocks.items():
             output = msgspec.msgpack.encode(HeadOutput(block.state_root, block.storage_root, block.l1))
             self._append(chain_id, block.logs, output)
-        for chain_id, number in self._config.heights_at(change.timestamp).items():
-            tip = self._tip(chain_id)
+        heights, begun = self._config.heights_at(change.timestamp), self._config.begun_at(change.timestamp)
+        for chain_id in begun:
+            tip, number = self._tip(chain_id), heights[chain_id]
             text = f"the round {change.timestamp} has no head of chain {chain_id}: {tip} is its last block"
             self._require(tip is not None and tip.number == number, text)
         if verified is None or verified.l1 != change.l1:
             self._put("inclusions", change.timestamp, *_row(change.l1))
         self._progress_to(verified=change.timestamp, decided=None)
         for chain_id, (genesis, since) in self._chains().items():
-            if since is None:
+            if since is None and chain_id in begun:
                 self._put("chains", chain_id, genesis, change.timestamp)
         for chain_id, number in self._config.heights_at(change.timestamp - PRUNE_SECONDS).items():
             self._connection.execute("delete from blocks where chain = ? and number < ?", (chain_id, number))

@@ -29,7 +29,7 @@ from rollup_node.stages.interop.rounds import (
     next_time,
 )
 from rollup_node.stages.io.files.sqlite_file import MEMORY
-from tests.support.interop.running_stage import THREE, TWO
+from tests.support.interop.running_stage import LATER, THREE, TWO
 from tests.support.interop.store_model import StoreModel
 from tests.support.interop.values import GENESIS_TIME, logs_of
 from tests.support.interop.world import Block, World, answer, judge, truth
@@ -97,7 +97,7 @@ class Run:
         """Check a decision against the judge's about the same heads."""
         if isinstance(change, Rewind):
             return
-        chains = {chain_id: blocks for chain_id, blocks in self.chains.items() if blocks is not None}
+        chains = {chain_id: blocks for chain_id, blocks in self.chains.items() if blocks}
         invalid = {head.chain_id for head in change.heads} if isinstance(change, InvalidateHeads) else set()
         assert invalid == judge(self.config, change.timestamp, chains, self.first)
 
@@ -175,19 +175,20 @@ def test_every_round_is_the_judges(config: InteropConfig, seed: int, history: li
     run.store.close()
 
 
+@pytest.mark.parametrize("config", [THREE, LATER], ids=["three", "later"])
 @given(seed=st.integers(0, 2**32), safe=st.integers(2, 12), depth=st.integers(8, 20), reorg=st.integers(0, 2))
 @settings(max_examples=20)
-def test_rounds_go_on_from_logs_of_before(seed: int, safe: int, depth: int, reorg: int) -> None:
-    """[VR1, VR10]: with logs of the expiry window no message is undecided."""
-    run = Run(THREE, seed, GENESIS_TIME + safe + 1)
+def test_rounds_go_on_from_logs_of_before(config: InteropConfig, seed: int, safe: int, depth: int, reorg: int) -> None:
+    """[VR1, VR2, VR10]: with logs of the expiry window no message is undecided, and a chain may begin after them."""
+    run = Run(config, seed, GENESIS_TIME + safe + 1)
     run.world.grow(10)
-    for chain_id in THREE.chains:
+    for chain_id in config.chains:
         run.world.follow(chain_id)
-    for chain_id, logs in backfill(THREE, run.state, GENESIS_TIME + safe, depth, {}).items():
+    for chain_id, logs in backfill(config, run.state, GENESIS_TIME + safe, depth, {}).items():
         blocks = run.world.derive(chain_id, GENESIS_TIME + safe, run.world.l1, frozenset())
         assert blocks is not None
-        added = tuple(logs_of(block.ref, block.logs) for block in blocks[logs.first : logs.last + 1])
-        run.write(AddLogs(chain_id, added, logs.keep))
+        if added := tuple(logs_of(block.ref, block.logs) for block in blocks[logs.first : logs.last + 1]):
+            run.write(AddLogs(chain_id, added, logs.keep))
     for _ in range(60):
         run.step()
     run.world.grow(reorg + 1, drop=reorg)

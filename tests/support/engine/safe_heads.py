@@ -55,9 +55,9 @@ class SafeHeadModel:
         for position, item in enumerate(self.entries):
             if item.l1_block.number < write.safe.l1_origin.number or item.safe_head.number < write.safe.number:
                 continue
-            had_earlier = position > 0
+            is_known = position > 0 or (item.safe_head == write.safe.id and not write.supervised)
             del self.entries[position:]
-            if had_earlier:
+            if is_known:
                 self.entries.append(SafeHeadEntry(item.l1_block, write.safe.id))
             return
         if not write.supervised:

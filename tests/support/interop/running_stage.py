@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,10 @@ from tests.support.timing.conditions import until
 
 TWO = dependency_set(member(1), member(2, block_time=2), activation=GENESIS_TIME + 2, window=5)
 THREE = dependency_set(member(1), member(2), member(3, block_time=2), activation=GENESIS_TIME, window=8)
+LATER = dependency_set(
+    member(1), member(2, genesis_time=GENESIS_TIME + 9), member(3, block_time=2), activation=GENESIS_TIME, window=8
+)
+"""As THREE, with a chain that begins after the others."""
 SECRET = b"\x42" * 32
 
 
@@ -146,18 +150,32 @@ class Node:
 
 
 @asynccontextmanager
-async def node_of(world: ServedWorld, store: Path, *, depth: int = 100, blocks: int = 4) -> AsyncIterator[Node]:
-    """Run a supernode whose chains have read so many L1 blocks, once it is prepared; it is stopped in the end."""
+async def node_of(
+    world: ServedWorld,
+    store: Path,
+    *,
+    depth: int = 100,
+    blocks: int = 4,
+    leads: Mapping[int, int] | None = None,
+    is_prepared: bool = True,
+) -> AsyncIterator[Node]:
+    """Run a supernode whose chains have read so many L1 blocks, once it `is_prepared`; it is stopped in the end.
+
+    Chains of `leads` derive no further than that block; their engines have other, unsafe blocks above it."""
     node, config = Node(world, store, depth), world.config
     world.grow(blocks)
     for chain_id in config.chains:
         world.follow(chain_id)
+    for chain_id, number in (leads or {}).items():
+        node.chains[chain_id].lead_to(number)
+        node.chains[chain_id].grow_unsafe(20)
     safe = min(chain.blocks()[-1].ref.timestamp for chain in node.chains.values())
     node.first = config.first_round if safe < config.activation else safe + 1
     async with served_engines(list(node.chains.values())):
         try:
             await node.start()
-            await node.until_prepared()
+            if is_prepared:
+                await node.until_prepared()
             yield node
         finally:
             with suppress(asyncio.CancelledError):
@@ -170,6 +188,7 @@ def derivable(node: Node) -> int:
     while all(
         node.world.source(chain_id, height) < len(node.world.l1)
         for chain_id, height in node.config.heights_at(time + 1).items()
+        if chain_id in node.config.begun_at(time + 1)
     ):
         time += 1
     return time

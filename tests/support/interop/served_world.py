@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import LogJson, receipt_from_json
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, BlockRef, Hash, L1BlockRef, L2BlockRef
 from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.chains.fake_l1_chain import plain_header
 from tests.support.chains.logs_bloom import logs_bloom
@@ -113,7 +113,8 @@ class ServedChain:
     """A chain's engine and engine process. While it `is_held` it carries out no transition; `reads` counts calls.
 
     `missing_history` is the number of the block below which its safe head database has nothing, `start` the block that
-    was local safe when the chain started, `finalized` the number of its finalized block."""
+    was local safe when the chain started, `finalized` the number of its finalized block. `unsafe` are the engine's
+    blocks above the local safe head, while that has not moved."""
 
     def __init__(self, world: ServedWorld, chain_id: int) -> None:
         self.world, self.chain_id, self.rollup = world, chain_id, world.config.chains[chain_id]
@@ -124,6 +125,7 @@ class ServedChain:
         self._started = self.finalized = 0
         self.verdicts: list[Verdicts] = []
         self.reads: list[str] = []
+        self.unsafe: list[BlockRef] = []
         self._publish: Callable[[EngineStatus], object] = lambda status: None
         self._lead = 10**6
         self._derived: tuple[object, list[Block]] = None, []
@@ -150,6 +152,14 @@ class ServedChain:
             time = self.rollup.timestamp_of(min(last, self._lead))
             self._derived = state, self.world.derived(self.chain_id, time) or []
         return self._derived[1]
+
+    def grow_unsafe(self, count: int) -> None:
+        """Give the engine blocks that are not derived."""
+        last = self.blocks()[-1].ref
+        for number in range(last.number + 1, last.number + 1 + count):
+            time = self.rollup.timestamp_of(number)
+            last = BlockRef(self.world.seal(number, time, last.hash, (b"unsafe",)), number, last.hash, time)
+            self.unsafe.append(last)
 
     def lead_to(self, number: int) -> None:
         """Derive no further than that block."""
@@ -225,10 +235,11 @@ class ServedChain:
 
     def eth_getBlockByNumber(self, name: str, full: bool) -> Any:
         self.reads.append(name)
-        blocks, number = self.blocks(), int(name, 16)
-        if self.is_away or number >= len(blocks):
+        refs, number = [block.ref for block in self.blocks()], int(name, 16)
+        refs += self.unsafe if self.unsafe and self.unsafe[0].number == len(refs) else []
+        if self.is_away or number >= len(refs):
             return None
-        block_hash = blocks[number].ref.hash
+        block_hash = refs[number].hash
         return {**header_json(self.world.headers[block_hash]), "hash": to_hex(block_hash)}
 
     def eth_getBlockReceipts(self, block_hash: str) -> Any:

@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
 def answer(blocks: Sequence[Block] | None) -> ChainBlock | WaitReason:
     """Return what a chain with these blocks says about a round."""
-    if blocks is None:
+    if not blocks:
         return WaitReason.NOT_READY
     last = blocks[-1]
     return ChainBlock(logs_of(last.ref, last.logs), b"\x01" * 32, b"\x02" * 32, last.l1)
@@ -171,7 +171,7 @@ def judge(config: InteropConfig, timestamp: int, chains: Mapping[int, Sequence[B
     invalid = set()
     for chain_id, blocks in chains.items():
         time = blocks[-1].ref.timestamp
-        if time < first > config.first_round:
+        if time < first > config.activation:
             continue
         for claim in blocks[-1].logs:
             if isinstance(claim, bytes):
@@ -232,7 +232,7 @@ def truth(world: World, first: int, last: int) -> dict[int, Truth]:
     for timestamp in range(first, last + 1):
         while True:
             chains = {}
-            for chain_id in config.chains:
+            for chain_id in config.begun_at(timestamp):
                 blocks = world.derive(chain_id, timestamp, world.l1, denied)
                 assert blocks is not None
                 chains[chain_id] = blocks

@@ -207,6 +207,16 @@ def test_the_file_is_as_the_model_after_every_write(history: list[SafeHeadWrite]
     store.close()
 
 
+def test_a_reset_to_the_first_safe_head_on_record_keeps_it(memory: SafeHeadStore) -> None:
+    """[SDB6, SDB7]: what follows it became safe with the next entry, so no history is lost."""
+    memory.write(entry(5, 9))
+    memory.write(ResetSafeHeads(l2_ref(9, origin=4), None))
+    memory.write(entry(6, 12))
+    assert [memory.l1_of(number) for number in (9, 10)] == [entry(5, 9), entry(6, 12)]
+    memory.write(ResetSafeHeads(l2_ref(9, origin=4, branch=1), None))
+    assert entries_of(memory) == [], "of another block of that number nothing is known"
+
+
 def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap(memory: SafeHeadStore) -> None:
     """[SDB15]: another node kept the supervisor going; only what became safe meanwhile is unavailable."""
     store = memory

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.interop.config import InteropConfig
-from tests.support.interop.running_stage import THREE, TWO, Node, assert_true, node_of, verify_all
+from tests.support.interop.running_stage import LATER, THREE, TWO, Node, assert_true, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld
 
 ACTIONS = st.one_of(
@@ -55,7 +55,7 @@ async def act(node: Node, kind: str, value: int) -> None:
             chain.is_away = not chain.is_away
 
 
-@pytest.mark.parametrize("config", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("config", [TWO, THREE, LATER], ids=["two", "three", "later"])
 @given(seed=st.integers(0, 2**32), history=st.lists(ACTIONS, min_size=5, max_size=40))
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_whatever_happens_all_rounds_are_true(config: InteropConfig, seed: int, history: list[tuple[str, int]]) -> None:

@@ -2,6 +2,7 @@
 
 The cases are those of op-supernode's acceptance tests, and of its open bugs."""
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -310,6 +311,86 @@ async def test_rounds_ask_l1_for_next_to_nothing(tmp_path: Path) -> None:
 
 
 # --- the start -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_chain_that_begins_after_the_start_holds_no_other(tmp_path: Path) -> None:
+    """[VR2, VR10]: the other's blocks are verified from its start on, also those of before the later genesis."""
+    later = dependency_set(member(1), member(2, genesis_time=GENESIS_TIME + 12), activation=GENESIS_TIME, window=100)
+    async with node_of(ServedWorld(later, 1, {}), tmp_path / "interop", blocks=3) as node:
+        assert node.first < later.first_round
+        node.grow(6)
+        assert await assert_true(node) > 12
+
+
+async def test_a_chain_that_joins_is_read_once_its_blocks_are_safe(tmp_path: Path) -> None:
+    """[VR10]: what its engine has above its safe head, as after it has synced by itself, counts for nothing."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        last, l1 = await verify_all(node), node.world.l1
+    world = ServedWorld(dependency_set(*begun, member(2)), 1, {})
+    world.l1 = l1
+    async with node_of(world, store, blocks=0, leads={2: 3}, is_prepared=False) as node:
+        await node.until(lambda: node.told and node.stage._chains[2].local_safe is not None)
+        await asyncio.sleep(2 * stage.NOT_READY_SECONDS)
+        assert node.chains[2].reads == [] and node.verdicts.timestamp == last
+        node.chains[2].lead_to(10**6)
+        node.first = last + 1
+        node.grow(4)
+        assert await assert_true(node) > 8
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_chain_that_has_joined_may_change_before_it_is_in_a_round(tmp_path: Path, restarts: bool) -> None:
+    """[VR10, VR14]: L1 has left what its blocks are derived from, and none of the last round's."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        last, l1 = await verify_all(node), node.world.l1
+    script: dict[tuple[int, int], Logs] = {}
+    world = ServedWorld(dependency_set(*begun, member(2)), 1, script)
+    world.l1 = l1
+    async with node_of(world, store, blocks=0) as node:
+        node.first, joined = last + 1, node.chains[2]
+        script[2, last - GENESIS_TIME] = (b"changed",)
+        world._known.clear()
+        world._block.cache_clear()
+        joined._derived = None, []
+        joined.restart()
+        if restarts:
+            await node.stop()
+            await node.start()
+        node.grow(4)
+        assert await assert_true(node) > 8
+
+
+async def test_logs_above_the_start_of_a_chain_go(tmp_path: Path) -> None:
+    """[VR10]: where no round was verified yet, and a chain joins whose start is below what was read of the others."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        read, l1 = node.first - 1, node.world.l1
+    world = ServedWorld(dependency_set(*begun, member(2)), 1, {})
+    world.l1 = l1
+    async with node_of(world, store, blocks=0, leads={2: 3}) as node:
+        assert node.first < read
+        node.chains[2].lead_to(10**6)
+        node.grow(6)
+        assert await assert_true(node) > 12
+
+
+async def test_a_chain_may_join_before_the_rounds_have_reached_its_genesis(tmp_path: Path) -> None:
+    """[VR2, VR10]: it has none of its blocks in the rounds until then."""
+    store, begun = tmp_path / "interop", (member(1), member(3))
+    async with node_of(ServedWorld(dependency_set(*begun), 1, {}), store) as node:
+        last, l1 = await verify_all(node), node.world.l1
+    world = ServedWorld(dependency_set(*begun, member(2, genesis_time=last + 5)), 1, {})
+    world.l1 = l1
+    async with node_of(world, store) as node:
+        node.first = last + 1
+        node.grow(6)
+        assert await assert_true(node) > 5
+        await node.stop()
+        with contextlib.closing(node.opened_store()) as rounds:
+            members = [rounds.round_at(timestamp) for timestamp in (last + 4, last + 5)]
+        assert [len(found.heads) for found in members if found is not None] == [2, 3]
 
 
 @pytest.mark.condition("C16")
