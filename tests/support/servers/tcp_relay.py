@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.support.servers.threads import end_connections
+
 LOOPBACK = "127.0.0.1"
 
 
@@ -21,7 +23,6 @@ class TcpRelay:
         self._target = target
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
-        self._relaying: set[asyncio.Task[None] | None] = set()
         self._reservation = socket.socket()
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reservation.bind((LOOPBACK, 0))
@@ -66,24 +67,15 @@ class TcpRelay:
         if self._server is not None:
             self._server.close()
             self._server = None
-        relaying = [task for task in self._relaying if task is not None]
-        for task in relaying:
-            task.cancel()
-        await asyncio.gather(*relaying, return_exceptions=True)
-        self._relaying.clear()
+        await end_connections()
 
     async def _relay(self, reader: StreamReader, near: StreamWriter) -> None:
-        self._relaying.add(asyncio.current_task())
-        ends = [near]
         try:
             far_reader, far = await asyncio.open_connection(LOOPBACK, urlsplit(self._target).port)
-            ends.append(far)
-            await asyncio.gather(pass_on(reader, far), pass_on(far_reader, near))
         except OSError:
             near.close()
-        except asyncio.CancelledError:
-            for end in ends:
-                end.transport.abort()
+            return
+        await asyncio.gather(pass_on(reader, far), pass_on(far_reader, near))
 
 
 async def pass_on(reader: StreamReader, writer: StreamWriter) -> None:
