@@ -18,8 +18,8 @@ from rollup_node.tools.bench import drops, synthetic_chain
 from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
 from tests.support.processes.attacked_node import AttackedNode
-from tests.support.processes.deriving_node import write_l1_blocks, write_rollup
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.partial_node import write_l1_blocks, write_rollup
 
 MAX_RSS = {"derivation": 300_000_000, "compute": 300_000_000, "rpc": 200_000_000}
 """Bytes; the bounds of docs/security.md."""
@@ -136,13 +136,13 @@ def _with_data(block: L1Block, data: list[bytes]) -> L1Block:
 
 
 class _Node(AttackedNode):
-    """A running node of deriving_node.py."""
+    """A running node of partial_node.py."""
 
     def __init__(self, leftovers: Leftovers, folder: Path, rollup: RollupConfig) -> None:
         self._folder, self._chain = folder, _AttackedChain()
         write_rollup(folder, rollup)
         write_l1_blocks(folder, self._chain.extend([[], []]))
-        super().__init__(leftovers, "tests.support.processes.deriving_node", folder / "run", str(folder))
+        super().__init__(leftovers, "tests.support.processes.partial_node", folder / "run", str(folder))
 
     def check_bounds(self, name: str) -> None:
         """Show the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""

@@ -12,7 +12,8 @@ from py_arkworks_bls12381 import G1Point, Scalar
 
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
-from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.processes.leftovers import Leftovers
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -87,9 +88,9 @@ def errors(stage: AttackedStage, number: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedStage]:
+def shared(module_leftovers: Leftovers) -> Iterator[SharedStage]:
     """Yield the process under attack."""
-    with closing(SharedStage("blobs", lambda url: BlobsConfig(url, timeout=20.0), FAST)) as stage:
+    with closing(SharedStage(module_leftovers, "blobs", lambda url: BlobsConfig(url, timeout=20.0), FAST)) as stage:
         yield stage
 
 
@@ -121,15 +122,14 @@ def test_a_wrong_clock_is_corrected_without_a_restart(shared: SharedStage, wrong
     attack_blobs(shared, scenario)
 
 
-async def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None:
+async def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock(leftovers: Leftovers) -> None:
     beacons = HostileBeacon(), HostileBeacon()
     beacons[0].attack = lambda path: b'{"data":{"genesis_time":"1001"}}' if path.endswith("genesis") else None
     async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
         config = BlobsConfig(urls[0], fallbacks=urls[1:], timeout=20.0)
-        async with attacked_stage("blobs", config) as stage:
-            with stage.within_bounds():
-                await receives(stage, *beacons)
-                assert "contradict each other" in stage.log
+        with AttackedStage(leftovers, "blobs", config) as stage, stage.within_bounds():
+            await receives(stage, *beacons)
+            assert "contradict each other" in stage.log
 
 
 def test_missing_blobs_that_are_only_prefetched_are_logged_once_a_minute(shared: SharedStage) -> None:
@@ -174,13 +174,11 @@ def test_huge_answers_on_every_route(shared: SharedStage, name: str) -> None:
     attack_blobs(shared, scenario)
 
 
-async def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
+async def test_sigterm_ends_the_process_while_every_call_hangs(leftovers: Leftovers) -> None:
     hostile = HostileBeacon()
-    async with (
-        listening(app_for_every_path(hostile.handle)) as urls,
-        attacked_stage("blobs", BlobsConfig(urls[0], timeout=20.0)) as stage,
-    ):
-        hostile.beacon.delay = 30.0
-        stage.request(wanted(1, [bytes(32)]))
-        await stage.until(lambda: hostile.beacon.requested, "a call")
-        assert await stage.stop() == 0, "within the bound of stop, which is half of a call's"
+    async with listening(app_for_every_path(hostile.handle)) as urls:
+        with AttackedStage(leftovers, "blobs", BlobsConfig(urls[0], timeout=20.0)) as stage:
+            hostile.beacon.delay = 30.0
+            stage.request(wanted(1, [bytes(32)]))
+            await stage.until(lambda: hostile.beacon.requested, "a call")
+            assert stage.stop().code == 0, "within the bound of stop, which is half of a call's"

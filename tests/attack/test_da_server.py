@@ -12,6 +12,7 @@ from aiohttp import web
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.processes.leftovers import Leftovers
 from tests.support.servers.hostile_bodies import endless, gzip_bomb
 from tests.support.servers.http_listener import Handler
 
@@ -27,13 +28,13 @@ FAST = {
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedStage]:
+def shared(module_leftovers: Leftovers) -> Iterator[SharedStage]:
     """Yield the process under attack."""
 
     def config(url: str) -> BlobsConfig:
         return BlobsConfig(None, da_servers={"": DaServerConfig(url, get_timeout=TIMEOUT, max_requests=4)})
 
-    with closing(SharedStage("blobs", config, FAST)) as stage:
+    with closing(SharedStage(module_leftovers, "blobs", config, FAST)) as stage:
         yield stage
 
 

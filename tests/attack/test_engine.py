@@ -16,6 +16,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.processes.leftovers import Leftovers
 from tests.support.servers.hostile_bodies import endless, gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import Handler
 
@@ -30,13 +31,13 @@ RESETS = [0]
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedStage]:
+def shared(module_leftovers: Leftovers) -> Iterator[SharedStage]:
     """Yield the process under attack, whose engine is away until the first attack."""
 
     def config(url: str) -> EngineConfig:
         return EngineConfig(url, SECRET, TIMEOUT, "geth", CHAIN.rollup, CHAIN.l1_chain)
 
-    with closing(SharedStage("engine", config, FAST, MEGABYTES)) as stage:
+    with closing(SharedStage(module_leftovers, "engine", config, FAST, MEGABYTES)) as stage:
         yield stage
 
 

@@ -15,7 +15,8 @@ from aiohttp import web
 from rollup_node.stages.l1.config import L1Config
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.processes.leftovers import Leftovers
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
@@ -94,11 +95,9 @@ def config(url: str) -> L1Config:
 class SharedL1:
     """An l1 process and its endpoint, which the tests attack one after another."""
 
-    def __init__(self) -> None:
-        self.stage, self.l1 = (
-            SharedStage("l1", config, {"rollup_node.stages.io.http.jsonrpc.SINGLE_SECONDS": 1.0}),
-            HostileL1(length=1900, spare=30),
-        )
+    def __init__(self, leftovers: Leftovers) -> None:
+        constants = {"rollup_node.stages.io.http.jsonrpc.SINGLE_SECONDS": 1.0}
+        self.stage, self.l1 = SharedStage(leftovers, "l1", config, constants), HostileL1(length=1900, spare=30)
 
     def attack(self, scenario: Scenario) -> None:
         """Run a scenario once the process follows the chain; the process must outlive it within its bounds."""
@@ -112,22 +111,19 @@ class SharedL1:
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[SharedL1]:
+def shared(module_leftovers: Leftovers) -> Iterator[SharedL1]:
     """Yield the process under attack."""
-    shared_l1 = SharedL1()
+    shared_l1 = SharedL1(module_leftovers)
     with closing(shared_l1.stage):
         yield shared_l1
 
 
 @asynccontextmanager
-async def attack_new_l1() -> AsyncIterator[tuple[AttackedStage, HostileL1]]:
+async def attack_new_l1(leftovers: Leftovers) -> AsyncIterator[tuple[AttackedStage, HostileL1]]:
     """Provide against an l1 process that has just been started."""
     l1 = HostileL1()
-    async with (
-        listening(app_for_every_path(l1.handle)) as (url,),
-        attacked_stage("l1", config(url)) as stage,
-    ):
-        with stage.within_bounds():
+    async with listening(app_for_every_path(l1.handle)) as (url,):
+        with AttackedStage(leftovers, "l1", config(url)) as stage, stage.within_bounds():
             yield stage, l1
 
 
@@ -172,9 +168,9 @@ def test_another_chain_behind_the_url_for_a_while(shared: SharedL1, forged: str)
     shared.attack(scenario)
 
 
-async def test_a_foreign_chain_from_the_start_is_given_up() -> None:
+async def test_a_foreign_chain_from_the_start_is_given_up(leftovers: Leftovers) -> None:
     """It even has the right chain id; what its finalized block rested on is disproved later."""
-    async with attack_new_l1() as (stage, l1):
+    async with attack_new_l1(leftovers) as (stage, l1):
         l1.attack = lambda request: l1.answer_from(l1.foreign, CHAIN_ID, request)
         foreign = (l1.foreign.head, l1.foreign.head - 6)
         await stage.until(lambda: heads(stage) == foreign, "the foreign chain is followed")
@@ -239,8 +235,8 @@ def test_huge_answers_to_every_call(shared: SharedL1, name: str) -> None:
     shared.attack(scenario)
 
 
-async def test_long_error_messages_are_cut() -> None:
-    async with attack_new_l1() as (stage, l1):
+async def test_long_error_messages_are_cut(leftovers: Leftovers) -> None:
+    async with attack_new_l1(leftovers) as (stage, l1):
         await follows(stage, l1)
         error = {"code": -32000, "message": "m" * 2_000_000, "data": "d" * 1_000_000}
         l1.attack = lambda request: {"jsonrpc": "2.0", "id": None, "error": error}

@@ -21,6 +21,7 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory
 from tests.support.processes.programs import (
     Devnet,
+    EmbeddedL1,
     Program,
     assert_same_outputs,
     call,
@@ -64,26 +65,14 @@ def network(module_leftovers: Leftovers) -> Iterator[Network]:
     directory = module_leftovers.folder / "net"
     assert devnet_main(["--prepare", "--data-dir", str(directory)]) == 0
     genesis = directory / "l1-genesis.json"
-    with l1_program(module_leftovers, genesis) as l1:
-        url, beacon = endpoints(l1)
-        with (
-            TcpRelay(port_of(url)) as l1_relay,
-            TcpRelay(port_of(beacon)) as beacon_relay,
-            Devnet(module_leftovers, "--l1", l1_relay.url, "--beacon", beacon_relay.url) as devnet,
-        ):
-            devnet.wait_for_first_safe()
-            yield Network(devnet, l1_relay, beacon_relay, url, genesis)
-
-
-def l1_program(leftovers: Leftovers, genesis: Path) -> Program:
-    """Return the L1 of a genesis, with a block a second."""
-    return Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), "--slot-time", "1")
-
-
-def endpoints(l1: Program) -> tuple[str, str]:
-    """Return the URLs of an L1 and of its beacon API."""
-    words = l1.wait_for_line("L1 ").split()
-    return words[words.index("L1") + 1], words[words.index("beacon") + 1]
+    with (
+        EmbeddedL1(module_leftovers, genesis) as l1,
+        TcpRelay(l1.url) as l1_relay,
+        TcpRelay(l1.beacon) as beacon_relay,
+        Devnet(module_leftovers, "--l1", l1_relay.url, "--beacon", beacon_relay.url) as devnet,
+    ):
+        devnet.wait_for_first_safe()
+        yield Network(devnet, l1_relay, beacon_relay, l1.url, genesis)
 
 
 def port_of(url: str) -> int:
@@ -155,14 +144,14 @@ def test_a_chain_that_takes_the_place_of_l1_for_a_while(network: Network, leftov
     net = network.devnet
     other_genesis = leftovers.folder / "other-genesis.json"
     other_genesis.write_text(json.dumps(json.loads(network.genesis.read_text()) | OTHER_GENESIS))
-    with l1_program(leftovers, other_genesis) as other:
-        other_url, _ = endpoints(other)
+    with EmbeddedL1(leftovers, other_genesis) as other:
+        other_url = other.url
         net.wait(lambda: all(net.finalized_number(name) > 0 for name in net.nodes), "finalized blocks")
         wait_for(lambda: number_of(other_url, "finalized") > number_of(network.l1, "latest"), "finality of the other")
         before = incarnations(net)
-        network.l1_relay.redirect(port_of(other_url))
+        network.l1_relay.redirect(other_url)
         net.wait(lambda: all(refuses_l1(net, name) for name in net.nodes), "the other chain is refused")
-        network.l1_relay.redirect(port_of(network.l1))
+        network.l1_relay.redirect(network.l1)
         final, safe = net.finalized_number("verifier"), net.safe_number()
         net.wait(lambda: net.finalized_number("verifier") > final, "finality after the other chain")
         net.wait(lambda: net.safe_number() > safe, "safe blocks after the other chain")

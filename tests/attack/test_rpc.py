@@ -14,7 +14,7 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import open_descriptors
 from tests.support.processes.programs import Program, call, wait_for
 
-MODULE = "tests.support.rpc.node"
+MODULE = "tests.support.processes.partial_node"
 MEMORY = 200 << 20
 DESCRIPTORS = 800
 BEGIN_SECONDS = 30.0
@@ -30,8 +30,7 @@ CONNECTIONS = ("idle_connections", "half_sent_bodies", "endless_headers", "pipel
 
 def rpc_node(leftovers: Leftovers, **settings: Any) -> AttackedNode:
     """Start the rpc process under a supervisor."""
-    runtime = leftovers.folder / "runtime"
-    return AttackedNode(leftovers, MODULE, runtime, str(runtime), json.dumps(settings))
+    return AttackedNode(leftovers, MODULE, leftovers.folder / "run", str(leftovers.folder), json.dumps(settings))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +95,7 @@ def test_few_descriptors_are_enough(leftovers: Leftovers, attackers: Attackers) 
 
 
 def test_too_few_descriptors_end_the_start_with_the_reason(leftovers: Leftovers) -> None:
-    words = (str(leftovers.folder / "runtime"), json.dumps({"descriptors": 64}))
+    words = (str(leftovers.folder), json.dumps({"descriptors": 64}))
     with Program(leftovers, MODULE, *words, PYTHONPATH=str(ROOT)) as program:
         finished = program.wait_for_exit()
     assert finished.code == 1

@@ -70,8 +70,7 @@ def test_only_the_conductor_starts_the_sequencer_again_after_a_kill(leftovers: L
         options = {"conductor_enabled": "true", "conductor_rpc": conductor.url, "sequencer_enabled": "true"}
         options |= {"sequencer_l1__confs": "0", "rpc_enable__admin": "true", "runtime_dir": str(directory)}
         with chain.node(**options) as node:
-            line = node.wait_for_line('"rpc server is listening"')
-            rpc = f"http://{LOOPBACK}:" + dict(word.split("=", 1) for word in line.split() if "=" in word)["port"]
+            rpc = f"http://{LOOPBACK}:{node.port()}"
             assert call(rpc, "admin_conductorEnabled") is True
             start_sequencer(rpc, blocks)
             killed = process_entries(directory)["engine"]

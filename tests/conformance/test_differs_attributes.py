@@ -21,10 +21,9 @@ from tests.conformance.kit.chain import (
     l1_time,
     rollup,
 )
-from tests.conformance.kit.engine import handler_with
 from tests.conformance.kit.planning import USER, channel, plan, span
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.support.engine.attributes_jobs import BUILD, asked, step_through
+from tests.support.engine.attributes_jobs import BUILD, asked, handler_with, step_through
 
 KARST_GAS, LAGOON_GAS = 55_370_657, load_bundle("lagoon").gas
 KNOWN_ANSWERS = "vectors/test_attributes.py::test_known_answer"
@@ -123,7 +122,7 @@ def with_transactions(*transactions: bytes) -> tuple[PayloadAttributes, Attribut
     chain.mine(*channel("A", plan(GENESIS, 1, transactions)[0].singular))
     output = chain.run()[0].output
     assert output is not None
-    return output.attributes, handler_with(chain.config, output)
+    return output.attributes, handler_with(chain.config, GENESIS, output)
 
 
 def build(handler: AttributesHandler, attributes: PayloadAttributes) -> None:

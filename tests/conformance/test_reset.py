@@ -8,10 +8,11 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
-from rollup_node.stages.engine.starts.start_search import BaseSearch
+from rollup_node.stages.engine.calls.heads import L2BlockInfo
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.types import BlockId
-from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
+from rollup_node.stages.protocol.config import Genesis, SystemConfig
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import (
     BATCHER,
@@ -28,7 +29,7 @@ from tests.conformance.kit.chain import (
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
 from tests.conformance.kit.planning import OTHER_USER, channel, child, plan, refs, singulars, span
-from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.rollup_chain import RollupChain, finish
 
 pytestmark = pytest.mark.fault("F34")
 
@@ -165,15 +166,38 @@ def back_before_the_fork() -> None:
 # --- where reading begins again ------------------------------------------------------------------------------------
 
 
+class OneBlockPerEpoch:
+    """An L2 chain with one block for each L1 block from genesis at L1 block 0; L1 block n has time 12 n."""
+
+    def __init__(self, forks: dict[str, int], first: int = 0) -> None:
+        genesis = Genesis(BlockId(first, l1_hash(first)), BlockId(0, l1_hash(0)), 1, SYSTEM_CONFIG)
+        self.config, self._first = rollup(forks, genesis=genesis), first
+        self.safe = self.known(1000 - first)
+
+    def known(self, number: int) -> L2BlockInfo:
+        """Return the L2 block of a number."""
+        origin = BlockId(self._first + number, l1_hash(self._first + number))
+        time = 12 * origin.number
+        reference = L2BlockRef(l1_hash(number, "L2 "), number, l1_hash(number - 1, "L2 "), time, origin, 0)
+        return L2BlockInfo(reference, time, SystemConfig(BATCHER, bytes(32), bytes(32), origin.number))
+
+    def base(self, search: BaseSearch | None = None) -> Base:
+        """Return the L1 block at which reading starts."""
+        return finish(search or BaseSearch(self.config, self.safe), self.known)
+
+
+EARLY = forks_until("fjord")
+
+
 @table(
-    reset_depth_granite=(early_forks(granite=0), 0, 950),
+    reset_depth_granite=(EARLY | {"granite": 0}, 0, 950),
     reset_depth_bedrock=(forks_until("bedrock"), 0, 700),
-    reset_depth_mixed=(early_forks(granite=12 * 980), 0, 700),
+    reset_depth_mixed=(EARLY | {"granite": 12 * 980}, 0, 700),
     reset_depth_genesis=(forks_until("bedrock"), 990, 990),
 )
 def depth_of_a_reset(forks: dict[str, int], first: int, expected: int) -> None:
     """The safe head has L1 block 1000 as origin; the config is that of the block where the walk ends."""
-    base = OneBlockPerEpoch(forks, 1000, first).base()
+    base = OneBlockPerEpoch(forks, first).base()
     assert base.base == BlockId(expected, l1_hash(expected))
     assert base.config.gas_limit == expected
 
@@ -232,7 +256,7 @@ def nothing_survives() -> None:
 @case("reset_safe_changed")
 def another_safe_head_while_resetting() -> None:
     """The walk starts again from the new one, and the deriver accepts no block that the old start needed."""
-    l2 = OneBlockPerEpoch(early_forks(granite=0), 1000)
+    l2 = OneBlockPerEpoch(EARLY | {"granite": 0})
     search = BaseSearch(l2.config, l2.safe)
     for _ in range(2):
         need = search.next()

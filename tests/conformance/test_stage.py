@@ -16,7 +16,6 @@ from rollup_node.tools.batcher.channels import Compression, batcher_data, channe
 from tests.conformance.kit.batch_stage import BatchStageHarness
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until
-from tests.conformance.kit.engine import handler_with
 from tests.conformance.kit.planning import (
     OTHER_USER,
     POST_EXEC,
@@ -31,7 +30,7 @@ from tests.conformance.kit.planning import (
 )
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.conformance.kit.span_fields import post_exec, span_fields
-from tests.support.engine.attributes_jobs import asked, step_through
+from tests.support.engine.attributes_jobs import asked, handler_with, step_through
 
 FORKS = forks_until("holocene")
 
@@ -255,7 +254,7 @@ def find_invalid(chain: RollupChain, times: int) -> AttributesResult | None:
     """Return the engine finds the attributes of the chain's first block invalid this many times in a row."""
     output = chain.run()[0].output
     assert output is not None
-    handler = handler_with(chain.config, output)
+    handler = handler_with(chain.config, GENESIS, output)
     outcome = None
     for _ in range(times):
         outcome = step_through(handler, ForkchoiceAnswer("INVALID"))

@@ -49,7 +49,7 @@ from tests.support.engine.answer_table import (
 )
 from tests.support.foreign.engines import foreign_engine
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program
+from tests.support.processes.programs import EmbeddedEngine
 
 SECRET = bytes(range(32))
 START = 1_790_000_000
@@ -114,10 +114,8 @@ def engine(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> Itera
         return
     is_reth = request.param.endswith("op-reth")
     flags = [f"--like={trait}" for trait in (Trait.SKIP, Trait.LOST_BUILD) if is_reth]
-    words = ("--genesis", str(genesis), "--jwt", str(jwt), "--http", "0", "--auth", "0", *flags)
-    with Program(module_leftovers, "rollup_node.tools.devnet.engine", *words) as program:
-        auth = program.wait_for_line("  auth ").rpartition("  auth ")[2]
-        yield Engine(auth, block, ("op-reth" if is_reth else "op-geth-older",), True)
+    with EmbeddedEngine(module_leftovers, genesis, jwt, *flags) as program:
+        yield Engine(program.auth, block, ("op-reth" if is_reth else "op-geth-older",), True)
         program.stop()
 
 

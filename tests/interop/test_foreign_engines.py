@@ -10,23 +10,15 @@ from contextlib import ExitStack
 import pytest
 
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from tests.support.engine.lying_batcher import LAST, lying_batcher, wait_for_replacements
+from tests.support.engine.lying_batcher import EMBEDDED, LAST, OP_RETH, replace_lies
 from tests.support.foreign.engines import ENGINES, foreign_engine, prepared
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.lossy_network import lossy_network
 from tests.support.processes.programs import CALLDATA, Devnet, call
 
-LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
-TEXTS = {
-    "embedded": ("nonce too high", "invalid transaction signature", "gas limit of the block reached"),
-    "op-geth": ("nonce too high", "recovery failed"),
-    "op-reth": (LEFT_OUT, LOST, INVALID, "is of no key", "and those before it leave"),
-}
+TEXTS = {"embedded": EMBEDDED, "op-geth": ("nonce too high", "recovery failed"), "op-reth": OP_RETH}
 """What the log of a node with each engine says of the three transactions."""
-ADDED = ("nonce too high", "r of no point", "more gas than the one before leaves")
-
-
 FORKS = {"jovian": 2, "karst": 4, "lagoon": 9}
 CROSSING = ("--l2-block-time=1", *(f"--fork={fork}={offset}" for fork, offset in FORKS.items()))
 
@@ -70,10 +62,7 @@ def test_a_network(engines: dict[str, str], leftovers: Leftovers) -> None:
         for item in running.values():
             assert call(item.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == time
         with Devnet(leftovers, "--no-batcher", *flags, *CALLDATA) as net:
-            with lying_batcher(leftovers, net, "span", ADDED) as batcher:
-                texts = {node: TEXTS[engines.get(node, "embedded")] for node in net.nodes}
-                wait_for_replacements(net, texts)
-                batcher.stop()
+            replace_lies(leftovers, net, {node: TEXTS[engines.get(node, "embedded")] for node in net.nodes})
             engines_of = [net.node(node)["engine"] for node in net.nodes]
             result = {call(url, "eth_getBlockByNumber", hex(LAST), False)["hash"] for url in engines_of}
             assert len(result) == 1

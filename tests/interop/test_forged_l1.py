@@ -20,5 +20,5 @@ def test_op_node_follows_a_forged_l1(leftovers: Leftovers) -> None:
             status = call(f"http://{own_address()}:{port}", "optimism_syncStatus")
             assert has_block(l1.url, status["current_l1"]) and has_block(l1.url, status["head_l1"])
             node.stop()
-        engine.stop()
+        engine.kill()
         net.finish()

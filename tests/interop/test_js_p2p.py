@@ -1,8 +1,11 @@
 """A whole p2p process against js-libp2p: gossip of blocks with op-node's parameters, and the sync protocol."""
 
+import asyncio
+import contextlib
 import struct
 import time
-from collections.abc import Iterator
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Callable, Iterator
 from hashlib import shake_128
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
+from rollup_node.stages.p2p.addresses.peer_id import parse_peer_id
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
@@ -18,11 +22,96 @@ from rollup_node.stages.p2p.gossipsub.validation_queue import message_id
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.storage.peer_record import ReqRespScores
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
-from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
-from tests.support.foreign.js_peers import JsError, by, js_program
+from tests.support.foreign.js_peers import JsError, JsPeer, by, js_peer, js_program
 from tests.support.p2p.blocks import CHAIN_ID, LAST_FORK, signed
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 from tests.support.processes.leftovers import Leftovers
+
+PROGRAM = "gossip_peer.mjs"
+
+
+class JsGossipPeer:
+    """One such node; `peer_text` is its peer id as text."""
+
+    def __init__(self, js: JsPeer) -> None:
+        self.js = js
+        self.peer_text: str = js.ready["peer"]
+        self.peer = parse_peer_id(self.peer_text)
+        self.address: str = js.ready["addresses"][0]
+
+    async def join(self, *topics: str) -> None:
+        """Join topics, whose messages are all accepted."""
+        for topic in topics:
+            await self.js.call("validate", topic=topic, result="accept")
+            await self.js.call("join", topic=topic)
+
+    async def dial(self, node: P2pNode) -> None:
+        """Connect to one of our nodes."""
+        await self.js.call("dial", address=node.address)
+
+    async def publish(self, topic: str, message: bytes) -> set[str]:
+        """Publish raw message data; returns the peers it was sent to at once."""
+        return set(await self.js.call("publish", topic=topic, data=b64encode(message).decode()))
+
+    async def received(self, message_id: bytes) -> dict[str, Any]:
+        """Return the event of an accepted message, with its bytes as `data`."""
+        event = await self.js.event("message", by(id=message_id.hex()))
+        return {**event, "data": b64decode(event["data"])}
+
+    def rpcs(self, part: str, peer: str | None = None) -> list[Any]:
+        """Return a part of all RPCs that peers, or one of them, have sent so far, in order."""
+        events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
+        return [item for event in events for item in event[part]]
+
+    async def wait_for_rpc(self, part: str, matches: Callable[[Any], object]) -> Any:
+        """Wait for an entry of a part of an RPC for which `matches` holds."""
+        event = await self.js.event("rpc", lambda event: any(map(matches, event[part])))
+        return next(item for item in event[part] if matches(item))
+
+    def copies(self, message_id: bytes, peer: str | None = None) -> int:
+        """How often peers, or one of them, have sent a message."""
+        return sum(rpc["id"] == message_id.hex() for rpc in self.rpcs("messages", peer))
+
+    async def state(self, topic: str) -> dict[str, Any]:
+        """Its mesh and subscribers in a topic, and the scores and protocols of all its peers."""
+        return dict(await self.js.call("state", topic=topic))
+
+    async def wait_for_state(self, topic: str, condition: Callable[[dict[str, Any]], object]) -> None:
+        """Wait until `condition` holds for its state."""
+        async with asyncio.timeout(15.0):
+            while not condition(await self.state(topic)):
+                await asyncio.sleep(0.05)
+
+    async def wait_for_mesh_with(self, node: P2pNode, topic: str) -> None:
+        """Wait until each is in the mesh of the other."""
+        await node.until(lambda: self.peer in node.stage.gossip.router.meshes.members[topic])
+        await self.wait_for_state(topic, lambda state: node.peer in state["mesh"])
+
+    async def set_response(self, number: int, data: bytes) -> None:
+        """Set the response to a request for a block."""
+        await self.js.call("answer", number=number, data=b64encode(data).decode())
+
+    async def request(self, node: P2pNode, protocol: str, request: bytes) -> bytes:
+        """Return our response to a request."""
+        data = b64encode(request).decode()
+        return b64decode(await self.js.call("request", peer=node.peer, protocol=protocol, data=data, seconds=30.0))
+
+    def requested_numbers(self) -> list[int]:
+        """Return the block numbers requested from it, in order."""
+        return [event["number"] for event in self.js.events if event["event"] == "request"]
+
+
+@contextlib.asynccontextmanager
+async def gossip_peer(number: int, **options: Any) -> AsyncIterator[JsGossipPeer]:
+    """Start one; `gossip` are settings of gossipsub, `sync` the ids under which it serves the sync protocol."""
+    async with js_peer(secret=bytes([100 + number] * 32).hex(), **options) as js:
+        yield JsGossipPeer(js)
+
+
+def present_topic(node: P2pNode) -> str:
+    """Return the topic of blocks with the present timestamp."""
+    return node.stage.gossip.topic(time.time())
+
 
 OP_NODE, KONA = f"/opstack/req/payload_by_number/{CHAIN_ID}/0", f"/opstack/req/payload_by_number/{CHAIN_ID}/0/"
 TOPIC = block_message.block_topic(CHAIN_ID, 4)

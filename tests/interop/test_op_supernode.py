@@ -78,7 +78,7 @@ class Supernode:
     def stop(self) -> None:
         """Stop it with its engine."""
         self.program.kill()
-        self.engine.stop()
+        self.engine.kill()
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def run(module_leftovers: Leftovers) -> Iterator[Rig]:
         settings = {"l1": l1.url, "l1_beacon": beacon.url, "p2p_netrestrict": ["127.0.0.0/8"]}
         node = ReloadedNode(chain, module_leftovers.folder, *words, **settings)
         stack.enter_context(node.engine)
-        node.engine.redirect(int(engine.url.rpartition(":")[2]))
+        node.engine.redirect(engine.url)
         stack.enter_context(node.program)
         node.program.wait_for_line(' processes are ready"')
         stack.enter_context(chain.batcher(node.rpc))

@@ -18,9 +18,9 @@ from tests.support.p2p.discv5_servers import running_discv5
 from tests.support.p2p.hosts import RecordingHost, running_host
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import RpcError, call, unready_reasons, wait_for
-from tests.support.processes.reloaded_node import ReloadedNode, relay_to
+from tests.support.processes.reloaded_node import ReloadedNode
 from tests.support.servers.loopback import free_port
-from tests.support.servers.tcp_relay import LOOPBACK
+from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
 from tests.support.servers.threads import in_thread
 
 PEER = peer_id_text(NetworkIdentity(bytes([1]) * 32).peer_id)
@@ -113,7 +113,7 @@ def test_the_level_of_the_log(node: ReloadedNode) -> None:
 
 
 def test_the_endpoint_of_l1(node: ReloadedNode) -> None:
-    with relay_to(node.chain.l1) as relay:
+    with TcpRelay(node.chain.l1) as relay:
         assert node.reload(l1=relay.url)["restarted"] == ["l1"]
         relay.cut()
         wait_unready(node, relay.name)
@@ -122,7 +122,7 @@ def test_the_endpoint_of_l1(node: ReloadedNode) -> None:
 
 
 def test_the_endpoint_of_the_beacon_node(node: ReloadedNode) -> None:
-    with relay_to(node.chain.beacon) as relay:
+    with TcpRelay(node.chain.beacon) as relay:
         assert node.reload(l1_beacon=relay.url)["restarted"] == ["blobs"]
         node.program.wait_for_line(f'"fetching blobs" endpoints={relay.name}')
         node.reload(l1_beacon=node.chain.beacon)
@@ -231,7 +231,7 @@ def test_a_new_secret_of_the_engine(node: ReloadedNode, secret: str) -> None:
     """The engine gets it first, and the node with a reload: from its file, then from its options."""
     node.chain.files.jwt.write_text(secret * 32)
     node.chain.restart_engine()
-    node.engine.redirect(int(node.chain.engine.rpartition(":")[2]))
+    node.engine.redirect(node.chain.engine)
     wait_unready(node, "ENGINE-AUTH")
     options = {"l2_jwt__secret__encoded": secret * 32, "l2_jwt__secret": None} if secret == "1f" else {}
     if options:

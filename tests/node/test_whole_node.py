@@ -115,7 +115,7 @@ class RunningNode(NamedTuple):
 @pytest.fixture(scope="module")
 def running(chain: LocalChain) -> Iterator[RunningNode]:
     """Yield a node that was started while L1 was unreachable."""
-    l1, engine = (TcpRelay(int(url.rpartition(":")[2])) for url in (chain.l1, chain.engine))
+    l1, engine = map(TcpRelay, (chain.l1, chain.engine))
     directory = chain.files.root / "run"
     with l1, engine:
         l1.cut()

@@ -12,7 +12,7 @@ import pytest
 
 from rollup_node.stages.protocol import deposits, headers, l1_info, mpt, payloads, system_config
 from rollup_node.stages.protocol.attributes import deposits_only, prepare_attributes
-from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.rlp import encode
 from rollup_node.stages.protocol.system_config import ExtraDataError, decode_extra_data
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log, MalformedLog
+from rollup_node.stages.protocol.types import ZERO_HASH, L1Header, L2BlockRef, Log, MalformedLog
 from rollup_node.stages.protocol.upgrade_bundle import parse_bundle
 from rollup_node.stages.protocol.upgrade_transactions import (
     FUND,
@@ -36,6 +36,7 @@ from rollup_node.stages.protocol.upgrade_transactions import (
     upgrade_transactions,
 )
 from rollup_node.tools.recorded.encoded_blocks import decode_header
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("attributes.jsonl").read_text().splitlines()]
 VECTORS = LINES[1:]
@@ -47,24 +48,13 @@ OP_SEPOLIA_FORKS = {
     "fjord": 1716998400,
     "granite": 1723478400,
 }
-GENESIS = Genesis(
-    l1=BlockId(4071408, b"\x01" * 32),
-    l2=BlockId(0, b"\x02" * 32),
-    l2_time=1691802540,
-    system_config=SystemConfig(b"\x03" * 20, ZERO_HASH, ZERO_HASH, 30_000_000),
-)
-OP_SEPOLIA = RollupConfig(
-    genesis=GENESIS,
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=3600,
-    channel_timeout=300,
+OP_SEPOLIA = msgspec.structs.replace(
+    PLAIN_ROLLUP,
+    genesis=msgspec.structs.replace(PLAIN_ROLLUP.genesis, l2_time=1691802540),
     l1_chain_id=11155111,
     l2_chain_id=11155420,
     fork_times=OP_SEPOLIA_FORKS,
-    batch_inbox=b"\xff" + bytes(19),
     deposit_contract=bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc"),
-    l1_system_config=b"\x05" * 20,
     chain_op_config=ChainOpConfig(6, 50, 250),
 )
 START = SystemConfig(
@@ -196,15 +186,6 @@ def attributes(value: Any, want: Any) -> None:
         info.origin,
         info.sequence_number,
     )
-    parent_config = system_config.system_config_of_block(
-        OP_SEPOLIA,
-        number=parent["number"],
-        block_hash=raw(parent["hash"]),
-        timestamp=parent["timestamp"],
-        gas_limit=parent["gas_limit"],
-        extra_data=b"",
-        transactions=(raw(parent["first"]),),
-    )
     epoch = L1Header(
         hash=raw(origin["hash"]),
         number=origin["number"],
@@ -215,7 +196,7 @@ def attributes(value: Any, want: Any) -> None:
         excess_blob_gas=origin["excess_blob_gas"],
         parent_beacon_root=raw(origin["beacon_root"]),
     )
-    built = prepare_attributes(OP_SEPOLIA, L1_CHAINS[11155111], parent_ref, parent_config, epoch, (), ()).attributes
+    built = prepare_attributes(OP_SEPOLIA, L1_CHAINS[11155111], parent_ref, config_at(parent), epoch, (), ()).attributes
     assert built == PayloadAttributes(
         timestamp=want["timestamp"],
         prev_randao=raw(want["prev_randao"]),
@@ -231,16 +212,20 @@ def attributes(value: Any, want: Any) -> None:
 
 
 def config_of_block(value: Any, want: Any) -> None:
-    result = system_config.system_config_of_block(
+    assert config_at(value) == SystemConfig(**values(want))
+
+
+def config_at(block: Any) -> SystemConfig:
+    """Return the system config that a block carries in its first transaction."""
+    return system_config.system_config_of_block(
         OP_SEPOLIA,
-        number=value["number"],
-        block_hash=raw(value["hash"]),
-        timestamp=value["timestamp"],
-        gas_limit=value["gas_limit"],
+        number=block["number"],
+        block_hash=raw(block["hash"]),
+        timestamp=block["timestamp"],
+        gas_limit=block["gas_limit"],
         extra_data=b"",
-        transactions=(raw(value["first"]),),
+        transactions=(raw(block["first"]),),
     )
-    assert result == SystemConfig(**values(want))
 
 
 def header_list(value: Any, want: Any) -> None:

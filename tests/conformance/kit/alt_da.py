@@ -7,12 +7,11 @@ import msgspec
 
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
-from rollup_node.stages.engine.calls.heads import L2BlockInfo
-from rollup_node.stages.engine.starts.start_search import BaseSearch, challenge_lookback
+from rollup_node.stages.engine.starts.start_search import challenge_lookback
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, ChallengeStatus, Commitment, keccak_commitment
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, Log
-from tests.conformance.kit.chain import L1_CHAIN, abi_words, l1_time
+from tests.conformance.kit.chain import L1_CHAIN, abi_words
 from tests.conformance.kit.rollup_chain import RollupChain
 
 CONTRACT = b"\xda" * 20
@@ -57,13 +56,10 @@ class AltDaChain(RollupChain):
 
     def restart(self) -> int:
         """Return a new life of derivation, which starts at the safe head; the base that the engine finds for it."""
-        known = [L2BlockInfo(item.ref, l1_time(item.ref.l1_origin.number), item.config) for item in self.l2]
-        search = BaseSearch(self.config, known[-1], challenge_lookback(self.config))
-        while isinstance(need := search.next(), int):
-            search.add_block(need, known[need])
+        base = self.base_at(len(self.l2) - 1, challenge_lookback(self.config))
         self.deriver = Deriver(self.config, L1_CHAIN)
-        self.reset(need.base.number, need.config)
-        return need.base.number
+        self.reset(base.base.number, base.config)
+        return base.base.number
 
     def _handle(self, output: Output) -> bool:
         match output:

@@ -73,9 +73,9 @@ def rollup(forks: dict[str, int], **values: Any) -> RollupConfig:
     return RollupConfig(**(defaults | values))
 
 
-def calldata(data: bytes, sender: Address = BATCHER, kind: int = CALLDATA) -> InboxTransaction:
+def calldata(data: bytes, sender: Address = BATCHER) -> InboxTransaction:
     """Return a transaction to the inbox."""
-    return InboxTransaction(kind, sender, data, ())
+    return InboxTransaction(CALLDATA, sender, data, ())
 
 
 def blobs(hashes: Iterable[Hash], data: bytes = b"", first: int = 0, sender: Address = BATCHER) -> InboxTransaction:

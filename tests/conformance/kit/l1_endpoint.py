@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import orjson
 import rlp
 
 from rollup_node.stages.l1.filter import L1Filter
-from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.headers import Header, encode_header, header_hash
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
@@ -22,6 +20,7 @@ from tests.conformance.kit.chain import (
 )
 from tests.support.chains.fake_l1_chain import plain_header
 from tests.support.chains.logs_bloom import logs_bloom
+from tests.support.l1_blocks import sent_block
 
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
 GAS = 100_000
@@ -105,12 +104,7 @@ class L1Endpoint:
 
     def verified(self, number: int, l1_filter: L1Filter = L1_FILTER, trust: bool = False) -> L1Block:
         """Return the block as the l1 process hands it out."""
-        result = run(VerifyBlock(number, _answer(self.block(number)), trust, (l1_filter,)))
-        if isinstance(result, NeedsReceipts):
-            receipts = self.receipts(result.block.header.hash)
-            result = run(VerifyReceipts(result.block, _answer(receipts), (l1_filter,)))
-        assert isinstance(result, Verified), result
-        return result.blocks[0]
+        return sent_block(self.block(number), number, trust, l1_filter, self.receipts)
 
     def methods(self) -> dict[str, Callable[..., Any]]:
         """By name, as a JSON-RPC server takes them."""
@@ -125,10 +119,6 @@ class L1Endpoint:
             "eth_getBlockByNumber": by_number,
             "eth_getBlockReceipts": lambda block_hash: self.receipts(bytes.fromhex(block_hash[2:])),
         }
-
-
-def _answer(result: Any) -> bytes:
-    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
 
 
 def _receipt(transaction: EndpointTransaction, cumulative_gas: int) -> bytes:

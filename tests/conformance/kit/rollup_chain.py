@@ -12,6 +12,8 @@ from rollup_node.stages.derivation.pipeline.batch_attributes import is_predicted
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks, NeedReset
 from rollup_node.stages.derivation.reasons.reason import AnyKind, Dropped, Reason
+from rollup_node.stages.engine.calls.heads import L2BlockInfo
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
@@ -159,6 +161,14 @@ class RollupChain:
                 return self.l2[known:]
         raise AssertionError("derivation does not come to rest")
 
+    def base_at(self, safe: int, look_back: int = 0) -> Base:
+        """Return what the engine finds for a start on L2 block number `safe`."""
+        return finish(BaseSearch(self.config, self._info(safe), look_back), self._info)
+
+    def _info(self, number: int) -> L2BlockInfo:
+        block = self.l2[number]
+        return L2BlockInfo(block.ref, self.l1[block.ref.l1_origin.number].header.timestamp, block.config)
+
     def reset(self, base: int, config: SystemConfig = SYSTEM_CONFIG, safe: int | None = None) -> None:
         """Start again at L1 block `base`, on L2 block number `safe` or the newest one."""
         if safe is not None:
@@ -238,3 +248,10 @@ class RollupChain:
         """The engine goes back to the last block that concluded its batch."""
         while len(self.l2) > self._known and not self.l2[-1].concluding:
             self.l2.pop()
+
+
+def finish(search: BaseSearch, known: Callable[[int], L2BlockInfo]) -> Base:
+    """Return the result of a search that reads these blocks."""
+    while isinstance(need := search.next(), int):
+        search.add_block(need, known(need))
+    return need

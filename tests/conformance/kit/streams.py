@@ -80,9 +80,9 @@ def with_header(header: bytes, body: bytes) -> bytes:
     return header + body[2:]
 
 
-def brotli(items: Iterable[bytes], quality: int = 5) -> bytes:
+def brotli(items: Iterable[bytes]) -> bytes:
     """Return a valid brotli body, with its version byte."""
-    return b"\1" + bytes(google_brotli.compress(stream(items), quality=quality))
+    return b"\1" + bytes(google_brotli.compress(stream(items), quality=5))
 
 
 def brotli_flushed(items: Iterable[bytes]) -> bytes:
@@ -91,11 +91,11 @@ def brotli_flushed(items: Iterable[bytes]) -> bytes:
     return b"\1" + bytes(encoder.process(stream(items)) + encoder.flush() + encoder.finish())
 
 
-def brotli_of_length(length: int, seed: int = 1) -> bytes:
+def brotli_of_length(length: int) -> bytes:
     """Return a brotli body with a stream of this many bytes behind the version byte, of one item that does not
     compress."""
     for size in range(length - 20, length):
-        body = brotli([sized(size, seed)])
+        body = brotli([sized(size)])
         if len(body) == length + 1:
             return body
     raise AssertionError(f"no stream has {length} bytes")

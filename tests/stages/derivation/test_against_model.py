@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
-from rollup_node.stages.engine.calls.heads import L2BlockInfo
-from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -20,6 +18,7 @@ from rollup_node.stages.protocol.types import BlockId, InboxTransaction, Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher import channels as encoding
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
+from rollup_node.tools.batcher.channels import Frame
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
@@ -28,12 +27,11 @@ from tests.conformance.kit.chain import (
     L2_BLOCK_TIME,
     L2_CHAIN_ID,
     STRANGER,
-    SYSTEM_CONFIG,
     batcher_update,
     config_log,
     l1_hash,
 )
-from tests.conformance.kit.planning import Planned, child, l2_hash
+from tests.conformance.kit.planning import Planned, child
 from tests.conformance.kit.rollup_chain import DerivedBlock, RollupChain
 from tests.conformance.kit.span_fields import TO, R, S
 from tests.support.chains.derivation_model import DerivationModel, reset_start
@@ -41,11 +39,8 @@ from tests.support.chains.derivation_values import (
     ORDER,
     ModelBlock,
     ModelChannel,
-    ModelFrame,
     ModelL1,
-    ModelL2,
     ModelRollup,
-    ModelSingular,
     ModelSpan,
 )
 
@@ -116,19 +111,7 @@ class ModelledChain:
         self.rollup.is_invalid = lambda attributes: self._is_bad(attributes) and self._replaces()
         self.rollup.is_refused = lambda attributes: self._is_bad(attributes) and not self._replaces()
         self.channels: dict[bytes, ModelChannel] = {}
-        self.chain = ModelRollup(
-            forks=forks,
-            block_time=L2_BLOCK_TIME,
-            window=window,
-            drift=drift,
-            timeout=timeout,
-            first_l1=FIRST_L1,
-            batcher=BATCHER,
-            gas_limit=SYSTEM_CONFIG.gas_limit,
-            channels=self.channels,
-            hash_of=lambda parent, time, number, key, users: l2_hash(parent.hash, time, BlockId(number, key), users),
-            is_invalid=lambda users: INVALID in users,
-        )
+        self.chain = ModelRollup(self.rollup.config, self.channels, lambda users: INVALID in users)
         first = self.rollup.l1[FIRST_L1].header
         self.l1 = [ModelL1(FIRST_L1, first.hash, first.parent_hash, first.timestamp)]
         self.branch, self.start, self.base = "", 0, FIRST_L1
@@ -144,7 +127,7 @@ class ModelledChain:
     def mine(
         self,
         step: int,
-        items: Sequence[tuple[str, Sequence[ModelFrame]]] = (),
+        items: Sequence[tuple[str, Sequence[Frame]]] = (),
         event: str | None = None,
         deposits: int = 0,
     ) -> None:
@@ -167,9 +150,9 @@ class ModelledChain:
         """Who may post in the next L1 block, unless that block itself changes it."""
         return next((item.batcher for item in reversed(self.l1) if item.batcher), BATCHER)
 
-    def blocks(self) -> list[ModelL2]:
+    def blocks(self) -> list[Planned]:
         """Return the derived chain as the model has it."""
-        return [_l2(item) for item in self.rollup.l2]
+        return [Planned(item.ref, item.users) for item in self.rollup.l2]
 
     def check(self) -> None:
         """Everything derived since the last reset is what the model derives."""
@@ -190,25 +173,16 @@ class ModelledChain:
         active = [f for f in SELECTORS if self.chain.active(f, time) and f not in activating]
         assert (SELECTORS[active[0]] if active else "015d8eb9") in attributes.transactions[0].hex()
         deposits = sum(map(is_deposit, attributes.transactions)) - 1 - upgrades
-        return ModelBlock(_l2(block), block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
+        built = Planned(block.ref, block.users)
+        return ModelBlock(built, block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
 
     def reset(self, safe: int) -> None:
         """Start again on an L2 block, at the L1 block that both searches find."""
         at = reset_start(self.chain, self.l1, self.blocks()[: safe + 1])
-        result = self._searched(safe)
+        result = self.rollup.base_at(safe)
         self.start, self.base = safe, self.rollup.l2[at].ref.l1_origin.number
         assert (result.base.number, result.config) == (self.base, self.rollup.l2[at].config)
         self.rollup.reset(self.base, result.config, safe)
-
-    def _searched(self, safe: int) -> Base:
-        search = BaseSearch(self.rollup.config, self._known(safe))
-        while isinstance(result := search.next(), int):
-            search.add_block(result, self._known(result))
-        return result
-
-    def _known(self, number: int) -> L2BlockInfo:
-        block = self.rollup.l2[number]
-        return L2BlockInfo(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
 
     def reorg(self, depth: int, branch: str) -> int:
         """Remove L1 blocks; the newest L2 block that does not depend on them."""
@@ -220,19 +194,13 @@ class ModelledChain:
         return len(kept)
 
 
-def _l2(block: DerivedBlock) -> ModelL2:
-    ref, origin = block.ref, block.ref.l1_origin
-    return ModelL2(ref.hash, ref.number, ref.timestamp, origin.number, origin.hash, ref.sequence_number, block.users)
-
-
 def _deposit() -> Log:
     data = (32).to_bytes(32, "big") + (73).to_bytes(32, "big") + bytes(96)
     return Log(b"\xde" * 20, (DEPOSIT_TOPIC, bytes(32), bytes(32), bytes(32)), data, 0)
 
 
-def _encoded(who: str, frames: Sequence[ModelFrame]) -> bytes:
-    pieces = [encoding.Frame(frame.channel, frame.number, frame.piece, frame.is_last) for frame in frames]
-    return encoding.batcher_data(pieces) + b"\x99" * (who == "damaged")
+def _encoded(who: str, frames: Sequence[Frame]) -> bytes:
+    return encoding.batcher_data(frames) + b"\x99" * (who == "damaged")
 
 
 class DerivationMachine(RuleBasedStateMachine):
@@ -255,8 +223,8 @@ class DerivationMachine(RuleBasedStateMachine):
         self.harness.rollup.depth = depth
         self.tip = GENESIS
         self.line: dict[int, bytes] = {}
-        self.outbox: list[ModelFrame] = []
-        self.sent: list[ModelFrame] = []
+        self.outbox: list[Frame] = []
+        self.sent: list[Frame] = []
         self.count = 0
 
     # --- batches ---------------------------------------------------------------------------------------------------
@@ -265,12 +233,12 @@ class DerivationMachine(RuleBasedStateMachine):
     def post(self, plan: BatcherPlan) -> None:
         """Make a channel; its frames wait to be mined."""
         blocks = self._planned(plan)
-        batches: list[ModelSingular | ModelSpan] = []
+        batches: list[BatchBlock | ModelSpan] = []
         for size, is_span in plan.cuts:
             taken, blocks = blocks[:size], blocks[size:]
             if taken:
-                batches += [_span(taken)] if is_span else [_single(item) for item in taken]
-        batches += [_single(block) for block in blocks]
+                batches += [_span(taken)] if is_span else [item.batch for item in taken]
+        batches += [block.batch for block in blocks]
         for place, defect in plan.defects:
             batches[place % len(batches)] = _with_defect(batches[place % len(batches)], *defect)
         kind = encoding.Compression.BROTLI if plan.brotli else encoding.Compression.ZLIB
@@ -280,7 +248,7 @@ class DerivationMachine(RuleBasedStateMachine):
         step = -(-len(body) // plan.pieces)
         for number, at in enumerate(range(0, len(body), step)):
             piece, key = body[at : at + step], b"channel %8d" % self.count
-            self.outbox.append(ModelFrame(key, number, piece, at + step >= len(body)))
+            self.outbox.append(Frame(key, number, piece, at + step >= len(body)))
 
     def _planned(self, plan: BatcherPlan) -> list[Planned]:
         rollup = self.harness.rollup
@@ -329,11 +297,11 @@ class DerivationMachine(RuleBasedStateMachine):
         if look:
             self.harness.rollup.run()
 
-    def _frames(self, fate: str) -> list[ModelFrame]:
+    def _frames(self, fate: str) -> list[Frame]:
         if fate == "again":
             return self.sent[-3:-2]
         if fate == "junk":
-            return [ModelFrame(self.sent[-1].channel if self.sent else b"j" * 16, 99, b"junk", False)]
+            return [Frame(self.sent[-1].channel_id if self.sent else b"j" * 16, 99, b"junk", False)]
         if not self.outbox:
             return []
         frame = self.outbox.pop(0)
@@ -416,11 +384,6 @@ class DerivationMachine(RuleBasedStateMachine):
             self.harness.check()
 
 
-def _single(block: Planned) -> ModelSingular:
-    origin = block.ref.l1_origin
-    return ModelSingular(block.ref.timestamp, block.ref.parent_hash, origin.number, origin.hash, block.transactions)
-
-
 def _span(blocks: Sequence[Planned]) -> ModelSpan:
     first, last = blocks[0].ref, blocks[-1].ref
     epochs = tuple(block.ref.l1_origin.number for block in blocks)
@@ -428,19 +391,19 @@ def _span(blocks: Sequence[Planned]) -> ModelSpan:
     return ModelSpan(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], epochs, txs)
 
 
-def _with_defect(batch: ModelSingular | ModelSpan, what: str, value: Any) -> ModelSingular | ModelSpan:
+def _with_defect(batch: BatchBlock | ModelSpan, what: str, value: Any) -> BatchBlock | ModelSpan:
     if what == "time":
-        return replace(batch, time=max(GENESIS_TIME, batch.time + value))
-    if isinstance(batch, ModelSingular):
+        return replace(batch, timestamp=max(GENESIS_TIME, batch.timestamp + value))
+    if isinstance(batch, BatchBlock):
         match what:
             case "parent":
                 return replace(batch, parent_hash=value)
             case "hash":
-                return replace(batch, epoch_hash=value)
+                return replace(batch, epoch=BlockId(batch.epoch.number, value))
             case "epoch":
-                return replace(batch, epoch=batch.epoch + value, epoch_hash=l1_hash(batch.epoch + value))
+                return replace(batch, epoch=BlockId(batch.epoch.number + value, l1_hash(batch.epoch.number + value)))
             case "txs":
-                return replace(batch, txs=value)
+                return replace(batch, transactions=value)
         return batch
     match what:
         case "parent":
@@ -451,33 +414,38 @@ def _with_defect(batch: ModelSingular | ModelSpan, what: str, value: Any) -> Mod
             last = batch.epochs[-1] + value
             return replace(batch, epochs=tuple(e + value for e in batch.epochs), origin_check=l1_hash(last)[:20])
         case "txs" if value in WHOLE:
-            return replace(batch, txs=(*batch.txs[:-1], value))
+            return replace(batch, transactions=(*batch.transactions[:-1], value))
         case "post-exec":
-            place = value % len(batch.txs)
-            txs = (*batch.txs[:place], (*batch.txs[place], POST_EXEC), *batch.txs[place + 1 :])
-            return replace(batch, txs=txs)
+            place = value % len(batch.transactions)
+            txs = (
+                *batch.transactions[:place],
+                (*batch.transactions[place], POST_EXEC),
+                *batch.transactions[place + 1 :],
+            )
+            return replace(batch, transactions=txs)
         case "filled":
-            return replace(batch, txs=(*batch.txs[:-1], (*batch.txs[-1], POST_EXEC)), filled=True)
+            return replace(
+                batch, transactions=(*batch.transactions[:-1], (*batch.transactions[-1], POST_EXEC)), filled=True
+            )
         case "head" if value < len(batch.epochs):
-            time = batch.time + value * L2_BLOCK_TIME
-            return replace(batch, time=time, epochs=batch.epochs[value:], txs=batch.txs[value:])
+            time = batch.timestamp + value * L2_BLOCK_TIME
+            return replace(batch, timestamp=time, epochs=batch.epochs[value:], transactions=batch.transactions[value:])
     return batch
 
 
-def _encoded_batch(batch: ModelSingular | ModelSpan) -> bytes:
-    if isinstance(batch, ModelSingular):
-        epoch = BlockId(batch.epoch, batch.epoch_hash)
-        return singular_batch(BatchBlock(batch.parent_hash, batch.time, epoch, batch.txs))
+def _encoded_batch(batch: BatchBlock | ModelSpan) -> bytes:
+    if isinstance(batch, BatchBlock):
+        return singular_batch(batch)
     check = batch.origin_check + bytes(12)
     blocks = [
-        BatchBlock(batch.parent_check + bytes(12), batch.time + place * L2_BLOCK_TIME, BlockId(epoch, check), txs)
-        for place, (epoch, txs) in enumerate(zip(batch.epochs, batch.txs, strict=True))
+        BatchBlock(batch.parent_check + bytes(12), batch.timestamp + place * L2_BLOCK_TIME, BlockId(epoch, check), txs)
+        for place, (epoch, txs) in enumerate(zip(batch.epochs, batch.transactions, strict=True))
     ]
     encoded = span_batch(blocks, GENESIS_TIME, batch.epochs[0])
     if not batch.filled:
         return encoded
     # The gas limits are followed by a bit for each legacy transaction.
-    bits = -(-sum(tx[0] > 0x7F for txs in batch.txs for tx in txs) // 8)
+    bits = -(-sum(tx[0] > 0x7F for txs in batch.transactions for tx in txs) // 8)
     return encoded[: -1 - bits] + b"\x09" + encoded[len(encoded) - bits :]
 
 

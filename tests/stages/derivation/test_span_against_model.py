@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
 from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.tools.fuzz.targets.reference import Malformed, reference_batch
 from tests.conformance.kit.chain import L2_CHAIN_ID
 from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
-from tests.conformance.kit.span_model import MalformedModelSpan, UnrestorableTransaction
-from tests.conformance.kit.span_model import read as read_model
 
 RULES = SpanRules(L2_CHAIN_ID, 0, 2)
 SIZES = st.sampled_from([0, 0, 1, 1, 2, 5, 9, 20, 31, 32, 33, 54, 55, 56, 57, 255, 256, 300])
@@ -100,18 +99,16 @@ def _ours(data: bytes) -> object:
     if isinstance(span, Reason):
         return "not restored"
     assert isinstance(span, SpanBatch)
-    blocks = [(block.timestamp, block.epoch_number, block.transactions) for block in span.blocks()]
+    blocks = tuple((block.timestamp, block.epoch_number, block.transactions) for block in span.blocks())
     return blocks, span.parent_check, span.origin_check
 
 
 def _model(data: bytes) -> object:
     try:
-        model = read_model(data, RULES.block_time)
-    except MalformedModelSpan:
+        batch = reference_batch(b"\x01" + data, RULES.chain_id, 0, RULES.block_time)
+    except Malformed:
         return "malformed"
-    except UnrestorableTransaction:
-        return "not restored"
-    return model.blocks, model.parent_check, model.origin_check
+    return "not restored" if batch is None else tuple(batch)
 
 
 @settings(max_examples=80)

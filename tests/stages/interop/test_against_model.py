@@ -121,7 +121,7 @@ class Run:
         rounds = truth(self.world, self.first, last)
         for timestamp, wanted in rounds.items():
             result = self.store.round_at(timestamp)
-            assert result is not None and (result.l1, result.heads) == tuple(wanted), timestamp
+            assert result is not None and (result.l1, result.heads) == wanted, timestamp
         self.model.assert_same(self.store)
         return len(rounds)
 

@@ -8,6 +8,7 @@ import msgspec
 from rollup_node.stages.engine.calls.heads import L2BlockInfo, l2_block_info
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
@@ -16,10 +17,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1Blo
 from rollup_node.tools.bench import signed_blocks
 
 L1_CHAIN = L1Chain(900, "test", (BlobFork("cancun", 0, 3_338_477),))
-ALL_FORKS = (
-    *("regolith", "canyon", "delta", "ecotone", "fjord", "granite"),
-    *("holocene", "isthmus", "jovian"),
-)
+ALL_FORKS = FORK_NAMES[1 : FORK_NAMES.index("jovian") + 1]
 USER = signed_blocks.transfer(7, 901)
 GENESIS_L1, GENESIS_TIME = 100, 1_000
 

@@ -4,27 +4,28 @@ reset, from the start at each call. It has no encodings: batches and frames are 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.tools.batcher.batches import BatchBlock
+from rollup_node.tools.batcher.channels import Frame
+from tests.conformance.kit.planning import Planned, l2_hash
 from tests.support.chains.derivation_values import (
     EMPTY_AT_ACTIVATION,
     ORDER,
     ModelBlock,
-    ModelFrame,
     ModelL1,
-    ModelL2,
     ModelRollup,
-    ModelSingular,
     ModelSpan,
 )
 
 END = object()
 
 
-def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2]) -> int:
+def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[Planned]) -> int:
     """Return the number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
-    safe, at = l2[-1], len(l2) - 1
-    while at > 0 and l2[at].epoch > chain.first_l1:
-        time = l1[l2[at].epoch - chain.first_l1].time
-        if l2[at].epoch + chain.channel_timeout(time) <= safe.epoch:
+    epochs = [block.ref.l1_origin.number for block in l2]
+    at = len(l2) - 1
+    while at > 0 and epochs[at] > chain.first_l1:
+        if epochs[at] + chain.channel_timeout(l1[epochs[at] - chain.first_l1].time) <= epochs[-1]:
             break
         at -= 1
     return at
@@ -42,26 +43,27 @@ class _OpenChannel:
 class DerivationModel:
     """One run over the L1 chain, from `base` on, on top of the safe chain `l2` (which starts at genesis)."""
 
-    def __init__(self, chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2], base: int) -> None:
+    def __init__(self, chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[Planned], base: int) -> None:
         self.chain, self.l1, self.l2 = chain, l1, list(l2)
+        self.block_time, self.window_size = chain.config.block_time, chain.config.seq_window_size
         self.built: list[ModelBlock] = []
         self.origin = l1[base - chain.first_l1]
         self.seen = self.origin
         self.window = [self.origin]
         self.bank: dict[bytes, _OpenChannel] = {}
-        self.queue: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
-        self.pending: list[ModelSingular] = []
+        self.queue: list[tuple[BatchBlock | ModelSpan, ModelL1]] = []
+        self.pending: list[BatchBlock] = []
         self.flushed = False
         self.new = chain.active("holocene", self.origin.time)
-        self.source: Iterator[ModelSingular | ModelSpan] = iter(())
+        self.source: Iterator[BatchBlock | ModelSpan] = iter(())
 
     @property
-    def safe(self) -> ModelL2:
-        return self.l2[-1]
+    def safe(self) -> L2BlockRef:
+        return self.l2[-1].ref
 
     @property
     def next_time(self) -> int:
-        return self.safe.time + self.chain.block_time
+        return self.safe.timestamp + self.block_time
 
     def run(self) -> str:
         """How it ends: `waits` for more L1 blocks, or `reset`."""
@@ -91,12 +93,12 @@ class DerivationModel:
 
     def _batcher(self) -> bytes:
         """Return the batcher by the updates up to the origin [T5]."""
-        batcher = self.chain.batcher
+        batcher = self.chain.config.genesis.system_config.batcher
         for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
             batcher = block.batcher or batcher
         return batcher
 
-    def _readable_batches(self) -> Iterator[ModelSingular | ModelSpan]:
+    def _readable_batches(self) -> Iterator[BatchBlock | ModelSpan]:
         """Yield the batches that are read in this L1 block."""
         if self.new:
             self.bank = {name: item for name, item in self.bank.items() if not self._timed_out(item)}
@@ -117,7 +119,7 @@ class DerivationModel:
     def _timed_out(self, channel: _OpenChannel) -> bool:
         return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
 
-    def _ready_in_bank(self) -> Iterator[ModelSingular | ModelSpan]:
+    def _ready_in_bank(self) -> Iterator[BatchBlock | ModelSpan]:
         """Yield the batches of the channels that are ready in the bank [CB1 to CB6]."""
         while self.bank:
             oldest = next(iter(self.bank))
@@ -135,32 +137,32 @@ class DerivationModel:
         complete = channel.end is not None and sorted(channel.pieces) == list(range(channel.end + 1))
         return complete and not self._timed_out(channel)
 
-    def _ingest(self, frame: ModelFrame) -> None:
+    def _ingest(self, frame: Frame) -> None:
         """Add a frame to the bank [CB7 to CB10, CB14]."""
-        channel = self.bank.setdefault(frame.channel, _OpenChannel(self.origin.number))
+        channel = self.bank.setdefault(frame.channel_id, _OpenChannel(self.origin.number))
         closed = channel.end is not None
         if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
             return
         if channel.end is not None and frame.number >= channel.end:
             return
-        channel.pieces[frame.number] = frame.piece
+        channel.pieces[frame.number] = frame.data
         if frame.is_last:
             channel.end = frame.number
             channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
 
-    def _assemble(self, frame: ModelFrame) -> Iterator[ModelSingular | ModelSpan]:
+    def _assemble(self, frame: Frame) -> Iterator[BatchBlock | ModelSpan]:
         """Add a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
         if frame.number == 0:
-            self.bank = {frame.channel: _OpenChannel(self.origin.number)}
-        channel = self.bank.get(frame.channel)
+            self.bank = {frame.channel_id: _OpenChannel(self.origin.number)}
+        channel = self.bank.get(frame.channel_id)
         if channel is None or frame.number != len(channel.pieces):
             return
-        channel.pieces[frame.number] = frame.piece
+        channel.pieces[frame.number] = frame.data
         if frame.is_last:
             self.bank = {}
             yield from self._read(b"".join(channel.pieces.values()))
 
-    def _read(self, body: bytes) -> Iterator[ModelSingular | ModelSpan]:
+    def _read(self, body: bytes) -> Iterator[BatchBlock | ModelSpan]:
         """Yield the batches of a channel that may be read here [RD3, BE5, BE6]."""
         channel = self.chain.channels[body]
         if channel.brotli and not self.chain.active("fjord", self.origin.time):
@@ -184,24 +186,24 @@ class DerivationModel:
 
     def _update_origins(self) -> bool:
         """Update the L1 window; whether the L1 block is behind the parent's origin [E2, E3]."""
-        behind = self.origin.number < self.safe.epoch
+        behind = self.origin.number < self.safe.l1_origin.number
         if self.origin is not self.seen:
             self.seen = self.origin
             self.window = [] if behind else [*self.window, self.origin]
-        if any(item.number == self.safe.epoch for item in self.window):
-            self.window = [item for item in self.window if item.number >= self.safe.epoch]
+        if any(item.number == self.safe.l1_origin.number for item in self.window):
+            self.window = [item for item in self.window if item.number >= self.safe.l1_origin.number]
         return behind
 
     def _does_not_fit(self) -> bool:
         """Whether the parent's origin does not fit the window [E6]."""
         first = self.window[0]
-        return (self.safe.epoch, self.safe.epoch_hash) != (first.number, first.hash) and (
-            self.safe.epoch != first.number - 1
+        return (self.safe.l1_origin.number, self.safe.l1_origin.hash) != (first.number, first.hash) and (
+            self.safe.l1_origin.number != first.number - 1
         )
 
-    def _next_pending(self) -> ModelSingular | None:
+    def _next_pending(self) -> BatchBlock | None:
         """Return the next block of the pending span, if its time is the next one [X6]."""
-        if self.pending and self.pending[0].time == self.next_time:
+        if self.pending and self.pending[0].timestamp == self.next_time:
             return self.pending.pop(0)
         self.pending = []
         return None
@@ -215,11 +217,11 @@ class DerivationModel:
         batch = next(self.source, END)
         if behind:
             return "eof" if batch is END else "more"
-        if isinstance(batch, ModelSingular | ModelSpan) and self._check(batch, self.origin) != "drop":
+        if isinstance(batch, BatchBlock | ModelSpan) and self._check(batch, self.origin) != "drop":
             self.queue.append((batch, self.origin))
         if self._does_not_fit():
             return "reset"
-        kept: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
+        kept: list[tuple[BatchBlock | ModelSpan, ModelL1]] = []
         while self.queue:
             entry = self.queue.pop(0)
             verdict = self._check(*entry)
@@ -235,9 +237,9 @@ class DerivationModel:
         ended = self._expired(batch is END)
         return "more" if ended == "eof" and batch is not END else ended
 
-    def _take(self, batch: ModelSingular | ModelSpan) -> str:
+    def _take(self, batch: BatchBlock | ModelSpan) -> str:
         """Return an accepted batch, block by block [BQ10]."""
-        if isinstance(batch, ModelSingular):
+        if isinstance(batch, BatchBlock):
             return self._build(batch, True)
         result = self._extract(batch)
         assert result, "an accepted span has no new block"
@@ -246,7 +248,7 @@ class DerivationModel:
 
     def _new_stage(self) -> str:
         """One step of the batch stage [BS1 to BS9]."""
-        if self._update_origins() or self.safe.epoch == self.origin.number:
+        if self._update_origins() or self.safe.l1_origin.number == self.origin.number:
             return "eof" if next(self.source, END) is END else "more"
         assert len(self.window) >= 2
         if self._does_not_fit():
@@ -265,7 +267,7 @@ class DerivationModel:
                 return "more"
             self.pending = result[1:]
             batch = result[0]
-        assert isinstance(batch, ModelSingular)
+        assert isinstance(batch, BatchBlock)
         verdict = self._single(batch, self.origin)
         if verdict == "accept":
             return self._build(batch, True)
@@ -276,20 +278,20 @@ class DerivationModel:
     def _expired(self, out_of_data: bool) -> str:
         """Return an empty batch, if one is due [E7]."""
         epoch = self.window[0]
-        expiry = epoch.number + self.chain.window
+        expiry = epoch.number + self.window_size
         if not (expiry < self.origin.number or (expiry == self.origin.number and out_of_data)):
             return "eof"
         if len(self.window) < 2:
             return "eof"
-        if self.next_time < self.window[1].time or epoch.number == self.safe.epoch + 1:
-            return self._build(ModelSingular(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
+        if self.next_time < self.window[1].time or epoch.number == self.safe.l1_origin.number + 1:
+            return self._build(BatchBlock(self.safe.hash, self.next_time, BlockId(epoch.number, epoch.hash), ()), True)
         self.window.pop(0)
         return "eof"
 
     # --- the validity of batches ------------------------------------------------------------------------
 
-    def _check(self, batch: ModelSingular | ModelSpan, inclusion: ModelL1) -> str:
-        return self._single(batch, inclusion) if isinstance(batch, ModelSingular) else self._span(batch, inclusion)
+    def _check(self, batch: BatchBlock | ModelSpan, inclusion: ModelL1) -> str:
+        return self._single(batch, inclusion) if isinstance(batch, BatchBlock) else self._span(batch, inclusion)
 
     def _strict(self, inclusion: ModelL1) -> bool:
         return self.chain.active("holocene", inclusion.time)
@@ -297,27 +299,29 @@ class DerivationModel:
     def _known(self, number: int) -> ModelL1 | None:
         return next((item for item in self.window if item.number == number), None)
 
-    def _single(self, batch: ModelSingular, inclusion: ModelL1) -> str:
+    def _single(self, batch: BatchBlock, inclusion: ModelL1) -> str:
         """Return the checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
         if not self.window:
             return "undecided"
-        if batch.time > self.next_time:
+        if batch.timestamp > self.next_time:
             return "drop" if self._strict(inclusion) else "future"
-        if batch.time < self.next_time:
+        if batch.timestamp < self.next_time:
             return "past" if self._strict(inclusion) else "drop"
-        if batch.parent_hash not in (b"", self.safe.hash) or batch.epoch + self.chain.window < inclusion.number:
+        if batch.parent_hash not in (b"", self.safe.hash) or batch.epoch.number + self.window_size < inclusion.number:
             return "drop"
-        if not 0 <= batch.epoch - self.window[0].number <= 1:
+        if not 0 <= batch.epoch.number - self.window[0].number <= 1:
             return "drop"
-        origin = self._known(batch.epoch)
+        origin = self._known(batch.epoch.number)
         if origin is None:
             return "undecided"
-        if batch.epoch_hash not in (b"", origin.hash) or batch.time < origin.time:
+        if batch.epoch.hash not in (b"", origin.hash) or batch.timestamp < origin.time:
             return "drop"
-        if batch.txs and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.time)):
+        if batch.transactions and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.timestamp)):
             return "drop"
-        verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
-        return verdict or ("drop" if any(self._rejected(tx, batch.time) for tx in batch.txs) else "accept")
+        verdict = self._drift(batch.timestamp, batch.transactions, origin, origin is not self.window[0])
+        return verdict or (
+            "drop" if any(self._rejected(tx, batch.timestamp) for tx in batch.transactions) else "accept"
+        )
 
     def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
         """Return the drift check [V13, FU5]."""
@@ -340,14 +344,14 @@ class DerivationModel:
         return fork is not None and not self.chain.active(fork, time)
 
     def _time(self, span: ModelSpan, place: int) -> int:
-        return span.time + place * self.chain.block_time
+        return span.timestamp + place * self.block_time
 
-    def _parent(self, span: ModelSpan) -> ModelL2 | None:
+    def _parent(self, span: ModelSpan) -> L2BlockRef | None:
         """Return the parent of a span [PX6]."""
-        if span.time >= self.next_time:
+        if span.timestamp >= self.next_time:
             return self.safe
-        number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
-        return self.l2[number] if number >= 0 else None
+        number = self.safe.number - (self.safe.timestamp - span.timestamp) // self.block_time - 1
+        return self.l2[number].ref if number >= 0 else None
 
     def _prefix(self, span: ModelSpan, inclusion: ModelL1) -> str:
         """Return the prefix checks of a span [PX1 to PX12]."""
@@ -361,24 +365,26 @@ class DerivationModel:
             return "undecided"
         if not self.chain.active("delta", origin.time):
             return "drop"
-        if span.time > self.next_time:
+        if span.timestamp > self.next_time:
             return "drop" if self._strict(inclusion) else "future"
         if self._time(span, len(span.epochs) - 1) < self.next_time:
             return "past" if self._strict(inclusion) else "drop"
-        overlaps = span.time < self.next_time
-        if overlaps and (span.time > self.safe.time or (self.safe.time - span.time) % self.chain.block_time):
+        overlaps = span.timestamp < self.next_time
+        if overlaps and (
+            span.timestamp > self.safe.timestamp or (self.safe.timestamp - span.timestamp) % self.block_time
+        ):
             return "drop"
         parent = self._parent(span)
         if parent is None:
             return "undecided"
-        if span.parent_check != parent.hash[:20] or start + self.chain.window < inclusion.number:
+        if span.parent_check != parent.hash[:20] or start + self.window_size < inclusion.number:
             return "drop"
-        if start > parent.epoch + 1:
+        if start > parent.l1_origin.number + 1:
             return "drop"
         last = self._known(end)
         if last is None:
             return "undecided"
-        return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
+        return "drop" if span.origin_check != last.hash[:20] or start < parent.l1_origin.number else "accept"
 
     def _span(self, span: ModelSpan, inclusion: ModelL1) -> str:
         """Return the full check of a span [FU1 to FU8]."""
@@ -386,14 +392,14 @@ class DerivationModel:
         parent = self._parent(span)
         if verdict != "accept" or parent is None:
             return verdict
-        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.transactions, strict=True)):
             time = self._time(span, place)
-            if time <= self.safe.time:
+            if time <= self.safe.timestamp:
                 continue
             origin = self._known(epoch)
-            if epoch < self.safe.epoch or origin is None or time < origin.time:
+            if epoch < self.safe.l1_origin.number or origin is None or time < origin.time:
                 return "drop"
-            advanced = epoch > span.epochs[place - 1] if place else epoch == parent.epoch + 1
+            advanced = epoch > span.epochs[place - 1] if place else epoch == parent.l1_origin.number + 1
             late = self._drift(time, txs, origin, advanced)
             if late is not None:
                 return late
@@ -406,31 +412,31 @@ class DerivationModel:
         parent = self._parent(span)
         assert parent is not None
         for place, block in enumerate(self.l2[parent.number + 1 :]):
-            if (block.users, block.epoch) != (span.txs[place], span.epochs[place]):
+            if (block.transactions, block.ref.l1_origin.number) != (span.transactions[place], span.epochs[place]):
                 return "drop"
         return "accept"
 
-    def _extract(self, span: ModelSpan) -> list[ModelSingular] | None:
+    def _extract(self, span: ModelSpan) -> list[BatchBlock] | None:
         """Return the blocks of a span after the safe head [X1 to X4]."""
-        result: list[ModelSingular] = []
-        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
-            if self._time(span, place) > self.safe.time:
-                if epoch < self.safe.epoch or self._known(epoch) is None:
+        result: list[BatchBlock] = []
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.transactions, strict=True)):
+            if self._time(span, place) > self.safe.timestamp:
+                if epoch < self.safe.l1_origin.number or self._known(epoch) is None:
                     return None
-                result.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
+                result.append(BatchBlock(b"", self._time(span, place), BlockId(epoch, b""), txs))
         return result
 
     # --- the block, and the engine's result for it -----------------------------------------------------------------
 
-    def _build(self, batch: ModelSingular, concluding: bool) -> str:
+    def _build(self, batch: BatchBlock, concluding: bool) -> str:
         """Build a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""
-        safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
-        starts = epoch.number != safe.epoch
-        if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):
+        safe, epoch = self.safe, self.l1[batch.epoch.number - self.chain.first_l1]
+        starts = epoch.number != safe.l1_origin.number
+        if (starts and epoch.parent_hash != safe.l1_origin.hash) or (not starts and epoch.hash != safe.l1_origin.hash):
             return "reset"
-        if batch.time < epoch.time:
+        if batch.timestamp < epoch.time:
             return "reset"
-        users = batch.txs
+        users = batch.transactions
         if self.chain.is_invalid(users):
             if not self.chain.active("holocene", self.origin.time):
                 while self.built and not self.built[-1].concluding:
@@ -439,10 +445,11 @@ class DerivationModel:
                 return "more"
             users = ()
             self._flush()
-        key = self.chain.hash_of(safe, batch.time, epoch.number, epoch.hash, users)
-        sequence = 0 if starts else safe.sequence + 1
-        block = ModelL2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
-        gas_limit = self.chain.gas_limit
+        origin = BlockId(epoch.number, epoch.hash)
+        key = l2_hash(safe.hash, batch.timestamp, origin, users)
+        sequence = 0 if starts else safe.sequence_number + 1
+        block = Planned(L2BlockRef(key, safe.number + 1, safe.hash, batch.timestamp, origin, sequence), users)
+        gas_limit = self.chain.config.genesis.system_config.gas_limit
         for item in self.l1[: epoch.number - self.chain.first_l1 + 1]:
             gas_limit = item.gas_limit or gas_limit
         self.built.append(ModelBlock(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
@@ -450,12 +457,12 @@ class DerivationModel:
         return "more"
 
 
-def pruned(frames: Sequence[ModelFrame]) -> tuple[ModelFrame, ...]:
+def pruned(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Return the frames that the frame queue keeps [Q3]."""
     result, at = list(frames), 0
     while at + 1 < len(result):
         current, following = result[at], result[at + 1]
-        same = current.channel == following.channel
+        same = current.channel_id == following.channel_id
         if same and (current.is_last or following.number != (current.number + 1) % 65536):
             del result[at + 1]
         elif same or following.number == 0:

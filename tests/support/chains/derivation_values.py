@@ -1,7 +1,12 @@
-"""The values of the derivation model: L1 and L2 blocks, frames, channels and batches, and a chain's constants."""
+"""The values of the derivation model: L1 and L2 blocks, channels and batches, and what the test provides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.tools.batcher.batches import BatchBlock
+from rollup_node.tools.batcher.channels import Frame
+from tests.conformance.kit.planning import Planned
 
 ORDER = (
     *("regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene"),
@@ -11,35 +16,16 @@ EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
 
 
 @dataclass(frozen=True)
-class ModelFrame:
-    channel: bytes
-    number: int
-    piece: bytes
-    is_last: bool
-
-
-@dataclass(frozen=True)
-class ModelSingular:
-    """A singular batch."""
-
-    time: int
-    parent_hash: bytes
-    epoch: int
-    epoch_hash: bytes
-    txs: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
 class ModelSpan:
-    """A span batch: the epochs and transactions of its blocks, the first at `time`.
+    """A span batch: the epochs and transactions of its blocks, the first at `timestamp`.
 
     `filled`: its last transaction is a post-exec one with a gas limit."""
 
-    time: int
+    timestamp: int
     parent_check: bytes
     origin_check: bytes
     epochs: tuple[int, ...]
-    txs: tuple[tuple[bytes, ...], ...]
+    transactions: tuple[tuple[bytes, ...], ...]
     filled: bool = False
 
 
@@ -51,23 +37,10 @@ class ModelL1:
     hash: bytes
     parent_hash: bytes
     time: int
-    items: tuple[tuple[bytes, tuple[ModelFrame, ...] | None], ...] = ()
+    items: tuple[tuple[bytes, tuple[Frame, ...] | None], ...] = ()
     batcher: bytes | None = None
     gas_limit: int | None = None
     deposits: int = 0
-
-
-@dataclass(frozen=True)
-class ModelL2:
-    """An L2 block; `users` are its transactions but deposits."""
-
-    hash: bytes
-    number: int
-    time: int
-    epoch: int
-    epoch_hash: bytes
-    sequence: int
-    users: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -75,7 +48,7 @@ class ModelBlock:
     """A block that was derived: at which L1 block, whether it concluded its batch, its gas limit (without what upgrades
     add) and number of user deposits."""
 
-    block: ModelL2
+    block: Planned
     origin: int
     concluding: bool
     gas_limit: int
@@ -87,35 +60,31 @@ class ModelChannel:
     """What the body of a channel holds."""
 
     brotli: bool
-    batches: tuple[ModelSingular | ModelSpan, ...]
+    batches: tuple[BatchBlock | ModelSpan, ...]
 
 
 @dataclass(frozen=True)
 class ModelRollup:
-    """A rollup's constants, and what the test provides: channel contents, block hashes, invalid transactions."""
+    """A rollup's constants, and what the test provides: channel contents and invalid transactions."""
 
-    forks: Mapping[str, int]
-    block_time: int
-    window: int
-    drift: int
-    timeout: int
-    first_l1: int
-    batcher: bytes
-    gas_limit: int
+    config: RollupConfig
     channels: Mapping[bytes, ModelChannel]
-    hash_of: Callable[[ModelL2, int, int, bytes, tuple[bytes, ...]], bytes]
     is_invalid: Callable[[tuple[bytes, ...]], bool]
 
+    @property
+    def first_l1(self) -> int:
+        return self.config.genesis.l1.number
+
     def active(self, fork: str, time: int) -> bool:
-        return fork in self.forks and self.forks[fork] <= time
+        return fork in self.config.fork_times and self.config.fork_times[fork] <= time
 
     def activating(self, time: int) -> list[str]:
         """Return the forks whose activation block has this time [FK2]."""
-        before = time - self.block_time
+        before = time - self.config.block_time
         return [fork for fork in ORDER if self.active(fork, time) and before >= 0 and not self.active(fork, before)]
 
     def channel_timeout(self, time: int) -> int:
-        return 50 if self.active("granite", time) else self.timeout
+        return 50 if self.active("granite", time) else self.config.channel_timeout
 
     def max_drift(self, time: int) -> int:
-        return 1800 if self.active("fjord", time) else self.drift
+        return 1800 if self.active("fjord", time) else self.config.max_sequencer_drift

@@ -17,7 +17,7 @@ from rollup_node.tools.devnet.files import (
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program
+from tests.support.processes.programs import EmbeddedEngine, EmbeddedL1, Program
 from tests.support.processes.sent_transactions import send_deposit
 from tests.support.servers.tcp_relay import LOOPBACK
 
@@ -37,33 +37,24 @@ class LocalChain:
         write_json(self.files.l2_genesis, l2_genesis(settings.forks, now))
         write_json(self.files.l1_chain, l1_chain_config())
         self.files.jwt.write_text(secrets.token_hex(32))
-        words = ("--genesis", str(self.files.l1_genesis), "--slot-time", "1")
-        self._l1_program = Program(leftovers, "rollup_node.tools.devnet.l1", *words)
+        self._l1_program = EmbeddedL1(leftovers, self.files.l1_genesis)
         self._engine_program = self._start_engine()
-        self.l1, self.beacon, l1_hash = self._values(self._l1_program, "L1 ", "L1", "beacon", "genesis")
-        self.public, self.engine, l2_hash = self._engine_values()
+        self.l1, self.beacon = self._l1_program.url, self._l1_program.beacon
+        programs = ((self._l1_program, "L1 "), (self._engine_program, "genesis "))
+        l1_hash, l2_hash = (program.printed(line, "genesis") for program, line in programs)
         self.rollup = rollup_json(settings, l1_hash, l2_hash, now)
         write_json(self.files.rollup, self.rollup)
 
-    def _start_engine(self) -> Program:
-        paths = ("--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt))
-        ports = ("--data-dir", str(self.files.root / "l2"), "--http", "0", "--auth", "0")
-        return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *ports)
-
-    def _engine_values(self) -> list[str]:
-        return self._values(self._engine_program, "genesis ", "http", "auth", "genesis")
+    def _start_engine(self) -> EmbeddedEngine:
+        folder = str(self.files.root / "l2")
+        engine = EmbeddedEngine(self._leftovers, self.files.l2_genesis, self.files.jwt, "--data-dir", folder)
+        self.public, self.engine = engine.http, engine.auth
+        return engine
 
     def restart_engine(self) -> None:
         """Start the engine again, at other ports, with its blocks and the secret that its file has now."""
         self._engine_program.stop()
         self._engine_program = self._start_engine()
-        self.public, self.engine, _ = self._engine_values()
-
-    @staticmethod
-    def _values(program: Program, line: str, *names: str) -> list[str]:
-        """Return the words that follow the names in the first line of a program that contains `line`."""
-        words = program.wait_for_line(line).split()
-        return [words[words.index(name) + 1] for name in names]
 
     def write(self, name: str, text: str) -> Path:
         """Write a file beside those of the chain."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.engine.calls.heads import Heads
@@ -26,6 +28,13 @@ def handler_of(rollup: RollupConfig, heads: Heads, config: SystemConfig) -> Attr
     call = controller.forkchoice_due()
     assert call == ForkchoiceUpdate(heads.forkchoice())
     assert handler.answer(call, VALID) is None and controller.forkchoice_due() is None
+    return handler
+
+
+def handler_with(config: RollupConfig, genesis: L2BlockRef, job: AttributesReady) -> AttributesHandler:
+    """Return a handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
+    handler = handler_of(config, Heads(genesis, genesis, genesis, genesis), config.genesis.system_config)
+    assert handler.offer(msgspec.structs.replace(job, reset=1, sequence=1)) is None
     return handler
 
 

@@ -17,7 +17,6 @@ from rollup_node.stages.engine.core.engine_core import AdminRequest, RpcRequest
 from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -52,13 +51,13 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlock,
     UnsafeBlocksRequest,
 )
-from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
+from tests.support.processes.stage_runner import driven
 
 R = TypeVar("R", ControlResponse, OutputResponse, SafeHeadResponse)
 FIRST_PAUSE = 0.05
@@ -205,38 +204,16 @@ class EngineNode:
         """The number of the unsafe head; -1 while there is none."""
         return -1 if self.status is None or self.status.unsafe is None else self.status.unsafe.number
 
-    def has_problem(self, start: str) -> bool:
-        """Whether a published problem starts so."""
-        return any(problem.startswith(start) for problem in self.health)
-
-    async def _run(self, task: PeriodicTask) -> None:
-        """What the runtime does, with short pauses."""
-        while True:
-            task.wake.clear()
-            pause = FIRST_PAUSE
-            try:
-                pause = await task.step()
-            except TemporaryError as error:
-                self.stage.report((Problem(None, task.name, str(error)),))
-            try:
-                async with asyncio.timeout(max(pause, 0.001)):
-                    await task.wake.wait()
-            except TimeoutError:
-                pass
+    def has_problem(self, text: str) -> bool:
+        """Whether a published problem has this text."""
+        return any(text in problem for problem in self.health)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
         """Run the stage and its neighbours."""
         self.move_l1(self.l1_head)
-        async with running_buses(self.buses), asyncio.TaskGroup() as group:
-            await self.stage.start()
-            tasks = [group.create_task(self._run(task)) for task in self.stage.periodic_tasks]
-            try:
-                yield self
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await self.stage.close()
+        async with running_buses(self.buses), driven(self.stage, self.meter, "engine"):
+            yield self
 
     async def supervise(self, method: str, **params: Any) -> InteropResponse:
         """Return the response to a call of the supervisor."""
@@ -300,12 +277,10 @@ class EngineNode:
         return responses()[0]
 
 
-def chain_clock(speed: float = 1.0) -> Callable[[], Instant]:
-    """Return a clock that shows the time of genesis now and runs `speed` times as fast from there.
-
-    Monotonic time is real."""
+def chain_clock() -> Callable[[], Instant]:
+    """Return a clock that shows the time of genesis now. Monotonic time is real."""
     began = time.monotonic()
-    return lambda: Instant(GENESIS_TIME + speed * (time.monotonic() - began), time.monotonic())
+    return lambda: Instant(GENESIS_TIME + time.monotonic() - began, time.monotonic())
 
 
 def follow(chain: ChainFixture, engine: FakeExecutionEngine, length: int) -> list[L2BlockRef]:

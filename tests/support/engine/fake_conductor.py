@@ -21,8 +21,8 @@ class FakeConductor:
     `hold` keeps each answer back while it is cleared. `answers` are bodies or HTTP statuses that replace the next
     answers. `requests` are all requests, `committed` the payloads that were stored."""
 
-    def __init__(self, *, is_leader: bool = True) -> None:
-        self.is_leader = is_leader
+    def __init__(self) -> None:
+        self.is_leader = True
         self.hold = asyncio.Event()
         self.hold.set()
         self.answers: list[dict[str, Any] | bytes | int] = []

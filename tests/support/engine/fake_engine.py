@@ -13,9 +13,12 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.transactions import decode_transaction
-from rollup_node.tools.devnet.chain.blocks import header_json
+from rollup_node.stages.protocol.types import ZERO_ADDRESS
+from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
+from rollup_node.tools.devnet.evm.transactions import Deposit, SignedTransaction
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.model_engine import ModelEngine
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -33,36 +36,11 @@ class EngineFailure(Exception):
 
 
 def transaction_json(raw: bytes) -> dict[str, Any]:
-    """Return a deposit or a type 2 transaction as an engine shows it."""
+    """Return a transaction as an engine shows it, but for the sender, which the signature need not have."""
     if is_deposit(raw):
         deposit = decode_deposit(raw)
-        return {
-            "type": "0x7e",
-            "sourceHash": to_hex(deposit.source_hash),
-            "from": to_hex(deposit.sender),
-            "to": None if deposit.to is None else to_hex(deposit.to),
-            "mint": hex(deposit.mint),
-            "value": hex(deposit.value),
-            "gas": hex(deposit.gas),
-            **({"isSystemTx": True} if deposit.is_system else {}),
-            "input": to_hex(deposit.data),
-        }
-    transaction = decode_transaction(raw)
-    return {
-        "type": "0x2",
-        "chainId": hex(transaction.chain_id or 0),
-        "nonce": hex(transaction.nonce),
-        "maxPriorityFeePerGas": hex(transaction.max_priority_fee),
-        "maxFeePerGas": hex(transaction.max_fee),
-        "gas": hex(transaction.gas),
-        "to": None if transaction.to is None else to_hex(transaction.to),
-        "value": hex(transaction.value),
-        "input": to_hex(transaction.data),
-        "accessList": [],
-        "yParity": hex(transaction.y_parity),
-        "r": hex(transaction.r),
-        "s": hex(transaction.s),
-    }
+        return bare_transaction_json(Deposit(raw, keccak256(raw), deposit.sender, deposit))
+    return bare_transaction_json(SignedTransaction(raw, keccak256(raw), ZERO_ADDRESS, decode_transaction(raw)))
 
 
 def block_json(payload: ExecutionPayload) -> dict[str, Any]:

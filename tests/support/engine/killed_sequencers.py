@@ -59,6 +59,7 @@ from rollup_node.tools.devnet.conductor_control import Cluster, CommitRefused
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.p2p.hosts import running_tasks
 from tests.support.processes.programs import call
 
 SERVER = "sequencer"
@@ -210,8 +211,7 @@ class SequencingNode(EngineNode):
     async def sequence(self, conductor: str) -> None:
         """Sequences until it is killed; `conductor` is its URL, empty where there is none."""
         lost_blocks.PATIENCE_SECONDS = PATIENCE_SECONDS
-        async with self.running(), asyncio.TaskGroup() as group:
-            group.create_task(self._run(self.publisher.periodic_task))
+        async with self.running(), running_tasks(self.publisher.periodic_task):
             await self.start()
             if conductor:
                 rpc = JsonRpcClient(conductor)

@@ -19,35 +19,24 @@ def _must(condition: bool, value: Any, path: str, wanted: str) -> None:
         raise MismatchError(f"{path}: {value!r} is not {wanted}")
 
 
-def number(value: Any, path: str) -> None:
-    """An unsigned integer as a plain JSON number."""
-    _must(type(value) is int and 0 <= value < 1 << 64, value, path, "a number")
+def _that(holds: Callable[[Any], bool], what: str) -> Check:
+    return lambda value, path: _must(holds(value), value, path, what)
 
 
-def decimal(value: Any, path: str) -> None:
-    """A floating-point number; Go writes whole ones without a fraction."""
-    _must(type(value) in (int, float), value, path, "a decimal number")
-
-
-def boolean(value: Any, path: str) -> None:
-    """true or false."""
-    _must(type(value) is bool, value, path, "a boolean")
-
-
-def text(value: Any, path: str) -> None:
-    """A string."""
-    _must(type(value) is str, value, path, "a string")
-
-
-def null(value: Any, path: str) -> None:
-    """The result of a method that returns only an error."""
-    _must(value is None, value, path, "null")
+number = _that(lambda value: type(value) is int and 0 <= value < 1 << 64, "a number")
+"""An unsigned integer as a plain JSON number."""
+decimal = _that(lambda value: type(value) in (int, float), "a decimal number")
+"""A floating-point number; Go writes whole ones without a fraction."""
+boolean = _that(lambda value: type(value) is bool, "a boolean")
+text = _that(lambda value: type(value) is str, "a string")
+null = _that(lambda value: value is None, "null")
+"""The result of a method that returns only an error."""
 
 
 def matching(pattern: str, what: str) -> Check:
     """Return a string of a form."""
     compiled = re.compile(pattern)
-    return lambda value, path: _must(type(value) is str and compiled.fullmatch(value) is not None, value, path, what)
+    return _that(lambda value: type(value) is str and compiled.fullmatch(value) is not None, what)
 
 
 def listed(item: Check, *, nullable: bool = False) -> Check:

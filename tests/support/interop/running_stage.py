@@ -212,6 +212,6 @@ async def assert_true(node: Node) -> int:
     with contextlib.closing(node.opened_store()) as store:
         for timestamp, wanted in rounds.items():
             result = store.round_at(timestamp)
-            assert result is not None and (result.l1, result.heads) == tuple(wanted), timestamp
+            assert result is not None and (result.l1, result.heads) == wanted, timestamp
     await node.start()
     return len(rounds)

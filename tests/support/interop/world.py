@@ -217,17 +217,15 @@ def _in_cycles(timestamp: int, chains: Mapping[int, Sequence[Block]]) -> set[int
     return {other[0] for node in messages if node in reached[node] for other in reached[node] | {node}}
 
 
-class Truth(NamedTuple):
-    """A round by the final L1 chain alone."""
-
-    l1: BlockId
-    heads: dict[int, BlockId]
+Truth = tuple[BlockId, dict[int, BlockId]]
+"""The L1 block and the heads of a round."""
 
 
 def truth(world: World, first: int, last: int) -> dict[int, Truth]:
     """Return all rounds from a time on, as a node finds them that sees only L1 as it is at the end."""
     denied: Denied = frozenset()
-    result, l1 = {}, NO_L1_BLOCK
+    result: dict[int, Truth] = {}
+    l1 = NO_L1_BLOCK
     config = world.config
     for timestamp in range(first, last + 1):
         while True:
@@ -242,5 +240,5 @@ def truth(world: World, first: int, last: int) -> dict[int, Truth]:
             denied |= {(chain, chains[chain][-1].ref.number, chains[chain][-1].ref.hash) for chain in invalid}
         heads = {chain_id: blocks[-1].ref.id for chain_id, blocks in chains.items()}
         l1 = max(l1, *(blocks[-1].l1 for blocks in chains.values()), key=lambda block: block.number)
-        result[timestamp] = Truth(l1, heads)
+        result[timestamp] = l1, heads
     return result

@@ -49,30 +49,15 @@ _RETRY_SECONDS, _REPLACE_SECONDS = 0.2, 1.0
 _IDENTITIES = itertools.count(1)
 
 
-class Target:
-    """The process under attack, and how many peers have had their effect on it."""
+class Target(forked_attacks.Effects):
+    """The process under attack."""
 
     def __init__(self, address: str, discovery_port: int) -> None:
+        super().__init__()
         parsed = parse_multiaddr(address)
         assert parsed.peer_id is not None and parsed.tcp is not None
         self.address, self.peer, self.port = parsed, parsed.peer_id, parsed.tcp.port
         self.discovery_port = discovery_port
-        self._wanted, self._effects = 0, 0
-
-    @property
-    def retry_seconds(self) -> float:
-        """The pause of a peer that was interrupted."""
-        return _RETRY_SECONDS if self._effects < self._wanted else _REPLACE_SECONDS
-
-    def expect(self, effects: int) -> None:
-        """The attack is under way after so many effects."""
-        self._wanted = effects
-
-    def effect(self) -> None:
-        """Count one."""
-        self._effects += 1
-        if self._effects == self._wanted:
-            print(forked_attacks.UNDER_WAY, flush=True)
 
 
 Attack = Callable[[Target], Coroutine[Any, Any, None]]
@@ -88,7 +73,7 @@ async def forever(target: Target, attempt: Callable[[], Awaitable[None]]) -> Non
     while True:
         with contextlib.suppress(StreamError, DialError, ConnectionError, TimeoutError):
             await attempt()
-        await asyncio.sleep(target.retry_seconds)
+        await asyncio.sleep(_REPLACE_SECONDS if target.is_under_way else _RETRY_SECONDS)
 
 
 async def by_many(

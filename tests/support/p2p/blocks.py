@@ -8,6 +8,7 @@ from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
@@ -17,13 +18,12 @@ CHAIN_ID = signed_blocks.CHAIN_ID
 GENESIS_TIME = 1_700_000_000
 BLOCK_TIME = 2
 SIGNER = signed_blocks.SIGNER
-FORKS = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
 LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
 
 
 def chain_config(last_fork: str = "jovian") -> RollupConfig:
     """Return a chain with the forks up to one of them at genesis."""
-    forks = FORKS[: FORKS.index(last_fork) + 1]
+    forks = FORK_NAMES[1 : FORK_NAMES.index(last_fork) + 1]
     return msgspec.structs.replace(
         signed_blocks.chain_config(GENESIS_TIME), fork_times=dict.fromkeys(forks, GENESIS_TIME)
     )

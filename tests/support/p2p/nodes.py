@@ -36,7 +36,8 @@ from rollup_node.stages.protocol.types import Address, BlockId
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
-from tests.support.p2p.hosts import config, running_tasks
+from tests.support.p2p.hosts import config
+from tests.support.processes.stage_runner import driven
 from tests.support.timing.conditions import until
 
 KEY = b"\x11" * 32
@@ -138,14 +139,9 @@ class P2pNode:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["P2pNode"]:
-        async with running_buses(self.buses):
-            await self.stage.start()
+        async with running_buses(self.buses), driven(self.stage, self.meter, "p2p"):
             self.engine.send(UnsafeBlocksRequest(0, None))
-            try:
-                async with running_tasks(*self.stage.periodic_tasks):
-                    yield self
-            finally:
-                await self.stage.close()
+            yield self
 
     until = staticmethod(until)
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 
@@ -97,20 +96,9 @@ class RawPeer:
 
 
 @contextlib.asynccontextmanager
-async def tcp_connection(
-    port: int, receive_buffer: int | None = None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Yield a TCP connection. With a small buffer few bytes are under way to a peer that does not read."""
-    end = socket.socket()
-    end.setblocking(False)
-    if receive_buffer is not None:
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    try:
-        await asyncio.get_running_loop().sock_connect(end, ("127.0.0.1", port))
-    except OSError:
-        end.close()
-        raise
-    reader, writer = await asyncio.open_connection(sock=end)
+async def tcp_connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Yield a TCP connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield reader, writer
     finally:
@@ -120,13 +108,11 @@ async def tcp_connection(
 
 
 @contextlib.asynccontextmanager
-async def raw_peer(
-    port: int, number: int = 99, identity: NetworkIdentity | None = None, receive_buffer: int | None = None
-) -> AsyncIterator[RawPeer]:
+async def raw_peer(port: int, number: int = 99, identity: NetworkIdentity | None = None) -> AsyncIterator[RawPeer]:
     """Yield an upgraded connection of a peer: that with this number unless an identity is given."""
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
     upgrade = Upgrader(identity or NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
-    async with tcp_connection(port, receive_buffer) as (reader, writer):
+    async with tcp_connection(port) as (reader, writer):
         result = None
         while result is None:
             writer.write(upgrade.data_to_send())

@@ -1,15 +1,48 @@
 """A node as a program whose processes tests attack, one attack after another."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory, reset_peak_memory
-from tests.support.processes.programs import Program, process_entries
-from tests.support.rpc.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
+from tests.support.processes.programs import Program, call, http_get, process_entries
+from tests.support.timing.stopwatch import Stopwatch
+
+T = TypeVar("T")
+HEALTH_SECONDS = 1.0
+STATUS_SECONDS = 2.0
+"""The longest waits that docs/security.md allows."""
+
+
+class HonestClient:
+    """Asks over new connections.
+
+    `health` and `status` are the longest times that it has waited, in seconds; what does not count is the time for
+    which other programs on a busy machine kept the server, or the client itself, from running."""
+
+    def __init__(self, port: int, server: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+        self._server = server
+        self.health = self.status = 0.0
+
+    def ask(self) -> dict[str, Any]:
+        """Asks for health and for the sync status, which is returned."""
+        (code, _), seconds = self._timed(lambda: http_get(f"{self._url}/healthz", 20))
+        assert code == 200
+        self.health = max(self.health, seconds)
+        status: dict[str, Any]
+        status, seconds = self._timed(lambda: call(self._url, "optimism_syncStatus", seconds=20))
+        self.status = max(self.status, seconds)
+        return status
+
+    def _timed(self, action: Callable[[], T]) -> tuple[T, float]:
+        stopwatch = Stopwatch(self._server, os.getpid())
+        return action(), stopwatch.seconds
+
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,10 +54,6 @@ class AttackedNode(Program):
         self._runtime = runtime
         super().__init__(leftovers, module, *words, PYTHONPATH=str(ROOT))
         self.wait_for_line(" processes are ready")
-
-    def port(self, server: str = "rpc") -> int:
-        """Return the port that a server listens on."""
-        return int(self.wait_for_line(f"{server} server is listening").rpartition("port=")[2])
 
     def entry(self, role: str) -> dict[str, Any]:
         """Return the entry of a process in processes.json."""

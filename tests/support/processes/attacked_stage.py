@@ -2,46 +2,59 @@
 memory and log."""
 
 import asyncio
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
 from aiohttp import web
 
+from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory, reset_peak_memory
+from tests.support.processes.programs import WAIT_SECONDS, FinishedProgram, Program, as_json
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
-WAIT_SECONDS = 50.0
 MAX_MEGABYTES = 300
 MAX_LOG_BYTES_AN_HOUR = 1_000_000
 
 
-class AttackedStage:
-    """`messages` are what `stage_program` printed, in order.
+class AttackedStage(Program):
+    """The process of a role; `constants` are numbers of its modules, by dotted name, with other values than theirs.
 
-    They, `log` and `peak_megabytes` count from the last `within_bounds`."""
+    `messages` are what `stage_program` printed, in order. They, `log` and `peak_megabytes` count from the last
+    `within_bounds`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        self._process, self._log, self._log_begin = process, log, 0
-        self.messages: list[dict[str, Any]] = []
+    takes_input = True
 
-    @property
-    def pid(self) -> int:
-        """The process's id."""
-        return self._process.pid
+    def __init__(
+        self,
+        leftovers: Leftovers,
+        role: str,
+        config: msgspec.Struct,
+        constants: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        file = leftovers.folder / f"{role}.config"
+        file.write_bytes(msgspec.msgpack.encode(config))
+        words = (role, str(file), as_json(constants))
+        super().__init__(leftovers, "tests.support.processes.stage_program", *words, PYTHONPATH=str(ROOT))
+        self._messages: list[dict[str, Any]] = []
+        self._read = self._log_begin = 0
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process has not exited."""
-        return self._process.returncode is None
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self, seconds: float = 10.0) -> FinishedProgram:
+        """Terminates it and waits for its exit, and closes its input."""
+        finished = super().stop(seconds)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return finished
 
     @property
     def peak_megabytes(self) -> float:
@@ -51,16 +64,16 @@ class AttackedStage:
     @contextmanager
     def within_bounds(self, megabytes: int = MAX_MEGABYTES) -> Iterator[None]:
         """Assert at the end that the process lives, without a traceback, and kept to its memory and log meanwhile."""
-        began, self._log_begin = time.monotonic(), self._log.stat().st_size
+        began, self._log_begin = time.monotonic(), len(self.err)
         reset_peak_memory(self.pid)
         # A status is sent when it changes: the last one still holds.
         statuses = {key: message for message in self.messages for key in message.keys() & {"head", "problems"}}
-        self.messages = list(statuses.values())
+        self._messages = list(statuses.values())
         try:
             yield
         finally:
             print(f"peak {self.peak_megabytes:.0f} MB, log {len(self.log)} bytes")
-        assert self.is_alive and "Traceback" not in self.log
+        assert self.running and "Traceback" not in self.log
         assert self.peak_megabytes < megabytes
         hours = max(time.monotonic() - began, 60) / 3600
         assert len(self.log) < MAX_LOG_BYTES_AN_HOUR * hours, self.log[:3000]
@@ -68,7 +81,18 @@ class AttackedStage:
     @property
     def log(self) -> str:
         """What the process has logged."""
-        return self._log.read_bytes()[self._log_begin :].decode()
+        return self.err[self._log_begin :]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        with self._out.open("rb") as out:
+            out.seek(self._read)
+            lines = out.read().splitlines(keepends=True)
+        for line in lines:
+            if line.endswith(b"\n"):
+                self._read += len(line)
+                self._messages.append(orjson.loads(line))
+        return self._messages
 
     def last(self, key: str) -> Any:
         """Return the value in the last message that has this key; None without one."""
@@ -76,68 +100,18 @@ class AttackedStage:
 
     def request(self, *requests: Sequence[Any]) -> None:
         """Has these requests sent again and again, in place of those before."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(orjson.dumps(requests) + b"\n")
+        assert self.process.stdin is not None
+        self.process.stdin.write(orjson.dumps(requests) + b"\n")
+        self.process.stdin.flush()
 
     async def until(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
         """Return the first true value of a condition. Fails if the process exits before."""
         deadline = time.monotonic() + seconds
         while not (result := condition()):
-            assert self.is_alive, f"the process exited with code {self._process.returncode}: {self.log[-1500:]}"
+            assert self.running, f"the process exited: {self.log[-1500:]}"
             assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}: {self.log[-1500:]}"
             await asyncio.sleep(0.02)
         return result
-
-    async def read_messages(self) -> None:
-        """Read messages until the process ends."""
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self.messages.append(orjson.loads(line))
-
-    async def stop(self) -> int:
-        """End the process by SIGTERM; its exit code."""
-        if self.is_alive:
-            self._process.terminate()
-        try:
-            async with asyncio.timeout(10):
-                return await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
-            raise
-
-
-@asynccontextmanager
-async def attacked_stage(
-    role: str, config: msgspec.Struct, constants: Mapping[str, float] | None = None
-) -> AsyncIterator[AttackedStage]:
-    """Start the process of a role and ends it.
-
-    `constants` are numbers of its modules, by dotted name, with other values than theirs."""
-    with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-        config_file, log = Path(folder, "config"), Path(folder, "log")
-        config_file.write_bytes(msgspec.msgpack.encode(config))
-        with log.open("wb") as stderr:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "tests.support.processes.stage_program",
-                role,
-                str(config_file),
-                orjson.dumps(constants or {}).decode(),
-                cwd=ROOT,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                limit=1 << 26,
-            )
-        stage = AttackedStage(process, log)
-        reading = asyncio.create_task(stage.read_messages())
-        try:
-            yield stage
-        finally:
-            await stage.stop()
-            await reading
 
 
 SCENARIO_SECONDS = 58.0
@@ -189,14 +163,15 @@ class SharedStage(Attacked[AttackedStage]):
 
     def __init__(
         self,
+        leftovers: Leftovers,
         role: str,
         config: Callable[[str], msgspec.Struct],
-        constants: Mapping[str, float] | None = None,
+        constants: Mapping[str, float],
         megabytes: int = MAX_MEGABYTES,
     ) -> None:
         super().__init__()
         self._megabytes = megabytes
-        self._role, self._config, self._constants = role, config, constants
+        self._start: Callable[[str], AttackedStage] = lambda url: AttackedStage(leftovers, role, config(url), constants)
         self._handler: Handler | None = None
 
     def attack(
@@ -216,10 +191,10 @@ class SharedStage(Attacked[AttackedStage]):
 
     async def start(self) -> AttackedStage:
         (url,) = await self.stack.enter_async_context(listening(app_for_every_path(self._respond)))
-        return await self.stack.enter_async_context(attacked_stage(self._role, self._config(url), self._constants))
+        return self.stack.enter_context(self._start(url))
 
     async def stop(self, running: AttackedStage) -> None:
-        assert await running.stop() == 0, running.log
+        assert running.stop().code == 0, running.log
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         assert self._handler is not None

@@ -5,11 +5,12 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import (
     Devnet,
+    EmbeddedEngine,
     Program,
     as_json,
     call,
@@ -45,25 +46,11 @@ def network_options(net: LocalNetwork) -> dict[str, object]:
     }
 
 
-class ExtraEngine:
-    """An embedded engine with the network's genesis. `http` is its public, `auth` its authenticated URL."""
+class ExtraEngine(EmbeddedEngine):
+    """An embedded engine with the network's genesis."""
 
     def __init__(self, watch: Leftovers, net: LocalNetwork, *flags: str) -> None:
-        network = net.network
-        words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0", *flags)
-        self.program = Program(watch, "rollup_node.tools.devnet.engine", *words)
-        printed = self.program.wait_for_line("genesis ").split()
-        self.http, self.auth = (printed[printed.index(name) + 1] for name in ("http", "auth"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """End it."""
-        self.program.kill()
+        super().__init__(watch, net.network["l2_genesis"], net.network["jwt"], *flags)
 
 
 class ExtraNode:
@@ -115,8 +102,7 @@ class ExtraNode:
     def url(self) -> str:
         """The URL of the RPC server, which changes with each start."""
         if not self._url:
-            line = self.program.wait_for_line('"rpc server is listening"')
-            self._url = f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
+            self._url = f"http://127.0.0.1:{self.program.port()}"
         return self._url
 
     def head(self, name: str = "unsafe_l2") -> int:
@@ -160,7 +146,7 @@ class ExtraNode:
     def stop(self) -> None:
         """Stop node and engine."""
         self.program.stop()
-        self.engine.stop()
+        self.engine.kill()
 
 
 def assert_same_chain(net: Devnet, node: ExtraNode, last: int) -> None:

@@ -4,7 +4,7 @@ It mints on L2 what nobody has paid on L1."""
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet, Program, call
+from tests.support.processes.programs import Devnet, EmbeddedL1, call
 from tests.support.processes.sent_transactions import send_deposit
 
 WINDOW = ("--sequencing-window", "10")
@@ -14,15 +14,12 @@ LOOT = 10**24
 """Wei."""
 
 
-class ForgedL1(Program):
-    """The program; `url` and `beacon` are its endpoints. Its pool has a deposit to THIEF."""
+class ForgedL1(EmbeddedL1):
+    """The program. Its pool has a deposit to THIEF."""
 
     def __init__(self, leftovers: Leftovers, net: Devnet, *flags: str) -> None:
         genesis = net.wait(lambda: net.network["nodes"] and str(net.root / "l1-genesis.json"), "the network")
-        words = ("--genesis", genesis, "--slot-time", "1", "--branch", "1", "--signers", "10", *flags)
-        super().__init__(leftovers, "rollup_node.tools.devnet.l1", *words)
-        printed = self.wait_for_line("L1 ").split()
-        self.url, self.beacon = (printed[printed.index(name) + 1] for name in ("L1", "beacon"))
+        super().__init__(leftovers, genesis, "--branch", "1", "--signers", "10", *flags)
         steal(self.url)
 
 

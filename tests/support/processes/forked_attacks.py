@@ -13,6 +13,27 @@ UNDER_WAY, STOPPED, FAILED = "attack is under way", "attack is stopped", "attack
 """Printed once the attack has had its whole effect, when it is killed, and when it ends by itself."""
 
 
+class Effects:
+    """What an attack has had of effects, and how many it takes to be under way."""
+
+    def __init__(self) -> None:
+        self._wanted, self._count = 0, 0
+
+    def expect(self, effects: int) -> None:
+        """The attack is under way after so many effects."""
+        self._wanted = effects
+
+    def effect(self) -> None:
+        """Count one."""
+        self._count += 1
+        if self._count == self._wanted:
+            print(UNDER_WAY, flush=True)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._count >= self._wanted
+
+
 def run(attack: Callable[..., None]) -> int:
     """Run attacks until the end of stdin; `attack` takes the words and does not return."""
     if sys.argv[1:]:

@@ -18,7 +18,7 @@ from rollup_node.tools.devnet.traffic import GWEI
 from tests.support.chains.local_chain import LocalChain
 from tests.support.foreign.engines import EngineListeners, start_engine
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, call, process_entries, wait_for
+from tests.support.processes.programs import EmbeddedEngine, Program, call, process_entries, wait_for
 from tests.support.processes.sent_transactions import send
 from tests.support.servers.tcp_relay import LOOPBACK
 
@@ -48,9 +48,8 @@ class LossyNetwork:
         data, listen = files.engine_data(SEQUENCER), EngineListeners(LOOPBACK, ports.engine, ports.engine_auth)
         if self._foreign:
             return start_engine(self._foreign, self._leftovers, data, files.l2_genesis, files.jwt, listen)
-        paths = ("--genesis", str(files.l2_genesis), "--jwt", str(files.jwt), "--data-dir", str(data))
-        words = ("--http", str(listen.http), "--auth", str(listen.auth))
-        return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *words)
+        words = (files.l2_genesis, files.jwt, "--data-dir", str(data))
+        return EmbeddedEngine(self._leftovers, *words, ports=(ports.engine, ports.engine_auth))
 
     def _start_node(self, name: str) -> Program:
         files, ports = self._chain.files, self._ports[name]

@@ -233,6 +233,15 @@ class Program:
         assert result is not None
         return result
 
+    def printed(self, line: str, name: str) -> str:
+        """Return the word that follows a name in the first line of its output that contains `line`."""
+        words = self.wait_for_line(line).split()
+        return words[words.index(name) + 1]
+
+    def port(self, server: str = "rpc") -> int:
+        """Return the port that a server of a node listens on."""
+        return int(self.wait_for_line(f'"{server} server is listening"').partition("port=")[2].split()[0])
+
     def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
         """Wait for its exit; a program that takes longer is killed, and the test fails."""
         try:
@@ -255,6 +264,45 @@ class Program:
         if self.running:
             self.process.kill()
         self.process.wait()
+
+
+class EmbeddedL1(Program):
+    """The embedded L1 on a genesis file, with a block a second."""
+
+    def __init__(self, leftovers: Leftovers, genesis: Path | str, *flags: str) -> None:
+        words = ("--genesis", str(genesis), "--slot-time", "1", *flags)
+        super().__init__(leftovers, "rollup_node.tools.devnet.l1", *words)
+
+    @property
+    def url(self) -> str:
+        return self.printed("L1 ", "L1")
+
+    @property
+    def beacon(self) -> str:
+        return self.printed("L1 ", "beacon")
+
+
+class EmbeddedEngine(Program):
+    """The embedded engine on a genesis file, at free ports. `http` is its public, `auth` its authenticated URL."""
+
+    def __init__(
+        self,
+        leftovers: Leftovers,
+        genesis: Path | str,
+        jwt: Path | str,
+        *flags: str,
+        ports: tuple[int, int] = (0, 0),
+    ) -> None:
+        words = ("--genesis", str(genesis), "--jwt", str(jwt), "--http", str(ports[0]), "--auth", str(ports[1]))
+        super().__init__(leftovers, "rollup_node.tools.devnet.engine", *words, *flags)
+
+    @property
+    def http(self) -> str:
+        return self.printed("genesis ", "http")
+
+    @property
+    def auth(self) -> str:
+        return self.printed("genesis ", "auth")
 
 
 def as_json(numbers: Mapping[str, float]) -> str:
@@ -358,9 +406,9 @@ class Devnet(Program):
         assert all(item == result[0] for item in result), f"the nodes recorded different safe heads: {result}"
         return result[0]
 
-    def wait_for_safe(self, number: int, name: str = "verifier", seconds: float = WAIT_SECONDS) -> None:
+    def wait_for_safe(self, number: int, name: str = "verifier") -> None:
         """Wait until a node's safe head has at least that number."""
-        self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}", seconds)
+        self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}")
 
     def wait_for_first_safe(self) -> None:
         """Wait until all nodes have a safe block after genesis."""

@@ -12,10 +12,6 @@ from tests.support.processes.programs import Program, call, process_entries, unr
 from tests.support.servers.tcp_relay import TcpRelay
 
 
-def relay_to(url: str) -> TcpRelay:
-    return TcpRelay(int(url.rpartition(":")[2]))
-
-
 class ReloadedNode:
     """A node that sequences, its options file, and relays to its endpoints that it does not use at first."""
 
@@ -24,7 +20,7 @@ class ReloadedNode:
         self.key, self.log = folder / "signer-key.txt", folder / "node.log"
         self.key.write_text(SIGNER_KEY.secret.hex())
         self.before: dict[str, int] = {}
-        self.engine = relay_to(chain.engine)
+        self.engine = TcpRelay(chain.engine)
         self.settings: dict[str, object] = {"log.level": "info", "l1": chain.l1, "l1.beacon": chain.beacon}
         self.settings |= {"l1.http-poll-interval": "200ms", "l1.epoch-poll-interval": "1s"}
         self.settings |= {"p2p.sequencer.key.path": str(self.key), "l2.jwt-secret": str(chain.files.jwt)}

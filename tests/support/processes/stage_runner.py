@@ -1,11 +1,11 @@
-"""One stage with a compute worker and the buses of the other processes, with or without the task runner."""
+"""One stage with a compute worker and the buses of the other processes."""
 
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
@@ -21,47 +21,33 @@ Build = Callable[[Bus, Meter], Stage]
 ROLES = ("l1", "blobs", "derivation", "engine", "compute", "rpc")
 
 
-class StartedStage(NamedTuple):
-    """A stage whose periodic tasks do not run, and the buses of all roles."""
-
-    stage: Stage
-    meter: Meter
-    buses: dict[str, Bus]
-
-
 @asynccontextmanager
-async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[StartedStage]:
-    """Start the stage that `build` makes for a role, and closes it in the end."""
-    with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-        buses = in_process_buses(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
-        meter = Meter(role)
-        compute.build(ComputeConfig(), buses["compute"], meter)
-        stage = build(buses[role], meter)
-        async with running_buses(buses):
-            await stage.start()
-            try:
-                yield StartedStage(stage, meter, buses)
-            finally:
-                await stage.close()
+async def driven(stage: Stage, meter: Meter, role: str) -> AsyncIterator[None]:
+    """Start a stage, run its periodic tasks, and close it. What a task raises is raised at the end."""
+    await stage.start()
+    driver = TaskRunner(stage, meter, Problems(stage, meter), role)
+    running = [asyncio.create_task(driver.run(task)) for task in driver.periodic_tasks]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        results = await asyncio.gather(*running, return_exceptions=True)
+        await stage.close()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
 
 
 @asynccontextmanager
 async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[dict[str, Bus]]:
-    """Run a stage with its periodic tasks; the buses of all roles. What a task raises is raised at the end."""
-    async with started_stage(role, build, roles) as (stage, meter, buses):
-        driver = TaskRunner(stage, meter, Problems(stage, meter), role)
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]
-        try:
+    """Run the stage that `build` makes for a role, with a compute worker; the buses of all roles."""
+    with tempfile.TemporaryDirectory(prefix="rn-") as folder:
+        buses, meter = in_process_buses(CHANNELS, Path(folder), dict.fromkeys(roles, 1)), Meter(role)
+        compute.build(ComputeConfig(), buses["compute"], meter)
+        stage = build(buses[role], meter)
+        async with running_buses(buses), driven(stage, meter, role):
             yield buses
-        finally:
-            driver.stop()
-            await asyncio.wait(running, timeout=1.0)
-            for task in running:
-                task.cancel()
-            results = await asyncio.gather(*running, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
 
 
 async def run_to_exit(stage: Stage) -> int:

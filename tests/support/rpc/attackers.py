@@ -21,20 +21,13 @@ REPLACE_SECONDS = 1.0
 MIB = 1 << 20
 
 
-class Target:
-    """Where the connections go to and come from, over plain sockets, which send without copying; and whether the attack
-    is under way."""
+class Target(forked_attacks.Effects):
+    """Where the connections go to and come from, over plain sockets, which send without copying."""
 
     def __init__(self, port: int, source: str) -> None:
+        super().__init__()
         self._address, self._source = ("127.0.0.1", port), (source, 0)
         self._loop = asyncio.get_running_loop()
-        self._is_under_way = False
-
-    def under_way(self) -> None:
-        """The attack has had its whole effect, as it says the first time."""
-        if not self._is_under_way:
-            self._is_under_way = True
-            print(forked_attacks.UNDER_WAY, flush=True)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[socket.socket]:
@@ -81,19 +74,16 @@ async def _keep(target: Target, count: int, *parts: bytes, unread: bool = False)
 
     `unread`: of what the server sends the first byte alone is read. The attack is under way when every connection,
     or its successor, has got so far or was closed."""
-    reached = 0
+    target.expect(count)
 
     async def attempt(part: bytes) -> None:
-        nonlocal reached
         async with target.connection() as connection:
             try:
                 await target.send(connection, part)
                 if unread:
                     await target.receive(connection, 1)
             finally:
-                reached += 1
-                if reached == count:
-                    target.under_way()
+                target.effect()
             if unread:
                 await asyncio.Event().wait()
             await target.drain(connection)
@@ -109,16 +99,13 @@ async def _keep(target: Target, count: int, *parts: bytes, unread: bool = False)
 
 async def _repeat(target: Target, clients: int, action: Callable[[], Awaitable[object]], times: int = 1) -> None:
     """Lets that many clients repeat an action. The attack is under way when they have done it so many times in all."""
-    done = 0
+    target.expect(times)
 
     async def client() -> None:
-        nonlocal done
         while True:
             with contextlib.suppress(OSError, TimeoutError):
                 await action()
-            done += 1
-            if done == times:
-                target.under_way()
+            target.effect()
             await asyncio.sleep(0)
 
     await asyncio.gather(*(client() for _ in range(clients)))

@@ -18,7 +18,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import Genesis, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.connections import Limits
@@ -26,24 +26,17 @@ from rollup_node.stages.rpc.process.listener import Handler, Listener
 from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
+from tests.support.chains.chain_fixture import make_rollup
 from tests.support.timing.conditions import until
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
-ROLLUP = RollupConfig(
+ROLLUP = make_rollup(
+    {"regolith": 0, "canyon": 5},
     genesis=Genesis(
         BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 5, SystemConfig(b"\x01" * 20, ZERO_HASH, ZERO_HASH, 30)
     ),
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=20,
-    channel_timeout=10,
-    l1_chain_id=900,
-    l2_chain_id=901,
-    fork_times={"regolith": 0, "canyon": 5},
-    batch_inbox=b"\x02" * 20,
-    deposit_contract=b"\x03" * 20,
-    l1_system_config=b"\x04" * 20,
+    chain_op_config=None,
 )
 
 

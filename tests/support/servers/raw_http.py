@@ -16,6 +16,7 @@ from yarl import URL
 from rollup_node.stages.io.http.client import HttpAnswer, HttpClient
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.certificates import BEHIND_A_PROXY, certificate, client_context, server_context
+from tests.support.servers.tcp_relay import pass_on
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 OK = HEAD + b"Content-Length: 2\r\n\r\n{}"
@@ -206,15 +207,8 @@ class Proxy:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             server.write(head)
-        await asyncio.gather(_pass_on(reader, server), _pass_on(up, writer))
+        await asyncio.gather(pass_on(reader, server), pass_on(up, writer))
         server.close()
-
-
-async def _pass_on(reader: StreamReader, writer: StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-        writer.close()
 
 
 @contextlib.asynccontextmanager

@@ -42,6 +42,11 @@ async def _entered(manager: AbstractAsyncContextManager[T]) -> T:
 
 async def _left(manager: AbstractAsyncContextManager[Any]) -> None:
     await manager.__aexit__(None, None, None)
+    await end_connections()
+
+
+async def end_connections() -> None:
+    """End all other tasks of the event loop, and close all its connections."""
     # A connection that is just being accepted would be collected unclosed, in another test.
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

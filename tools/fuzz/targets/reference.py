@@ -55,7 +55,7 @@ def reference_batches(
             item, at = _string(stream, at)
             if at > limit:
                 break
-            result.append(_batch(item, chain_id, genesis_time, block_time))
+            result.append(reference_batch(item, chain_id, genesis_time, block_time))
         except Malformed:
             break
     return result
@@ -135,7 +135,8 @@ def _digits(value: int) -> bytes:
 # --- batches -------------------------------------------------------------------------------------------------------
 
 
-def _batch(item: bytes, chain_id: int, genesis_time: int, block_time: int) -> ReferenceBatch:
+def reference_batch(item: bytes, chain_id: int, genesis_time: int, block_time: int) -> ReferenceBatch:
+    """Return the batch of a channel's item. Malformed where the channel ends with it."""
     if item[:1] == b"\0":
         return _singular(item[1:])
     if item[:1] != b"\x01":

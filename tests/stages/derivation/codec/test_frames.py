@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.tools.batcher import channels
 from tests.support.chains.derivation_model import pruned
-from tests.support.chains.derivation_values import ModelFrame
 
 A, B = b"A" * 16, b"B" * 16
 
@@ -30,7 +30,6 @@ _SOME = st.builds(
 @given(st.lists(_SOME, max_size=12))
 def test_pruning_is_that_of_the_model(frames: list[Frame]) -> None:
     """[Q3]"""
-    left = pruned([ModelFrame(frame.channel, frame.number, frame.data, frame.is_last) for frame in frames])
-    assert [(frame.channel, frame.number, frame.is_last) for frame in prune_frames(frames)[0]] == [
-        (frame.channel, frame.number, frame.is_last) for frame in left
-    ]
+    assert pruned([channels.Frame(*frame) for frame in frames]) == tuple(
+        channels.Frame(*frame) for frame in prune_frames(frames)[0]
+    )

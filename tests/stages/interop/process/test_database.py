@@ -102,7 +102,7 @@ async def test_a_verified_second_has_its_round(node: Node) -> None:
     for chain in node.chains.values():
         chain.is_away = True
     *answers, early, late, latest = await ask(node, *rounds, node.first - 1, last + 1, 2**64 - 1)
-    assert [(answer.l1, answer.heads) for answer in answers] == [tuple(rounds[at]) for at in rounds]
+    assert [(answer.l1, answer.heads) for answer in answers] == list(rounds.values())
     headers, (denied,) = node.world.headers, node.verdict(1).denied
     was = headers[denied.hash]
     output = DeniedOutput(denied.hash, was.state_root, was.withdrawals_root or b"")

@@ -48,8 +48,8 @@ from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import SlowEngine
-from tests.support.p2p.hosts import running_tasks
 from tests.support.processes.recording_bus import RecordingBus
+from tests.support.processes.stage_runner import driven
 
 REF = BlockRef(b"\x01" * 32, 7, b"\x02" * 32, 70)
 SHOWN = {"hash": "0x" + "01" * 32, "number": 7, "parentHash": "0x" + "02" * 32, "timestamp": 70}
@@ -207,14 +207,10 @@ class Supervisor:
         """Run engine and rpc process."""
         self.node = EngineNode(self.chain, self.engine, self._directory, interop=True)
         config = RpcConfig("v", self.chain.rollup, "127.0.0.1", interop_addr="127.0.0.1", interop_jwt=SECRET)
-        self.stage = RpcStage(RpcProcessConfig({"": config}), self.node.buses["rpc"], Meter("rpc"))
-        async with self.node.running(), ClientSession() as self.http:
-            await self.stage.start()
-            try:
-                async with running_tasks(*self.stage.periodic_tasks):
-                    yield self
-            finally:
-                await self.stage.close()
+        meter = Meter("rpc")
+        self.stage = RpcStage(RpcProcessConfig({"": config}), self.node.buses["rpc"], meter)
+        async with self.node.running(), ClientSession() as self.http, driven(self.stage, meter, "rpc"):
+            yield self
 
     @property
     def server(self) -> InteropRpcServer:

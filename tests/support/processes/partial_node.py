@@ -1,11 +1,18 @@
-"""A node with the real derivation, compute and rpc processes: `python -m tests.support.processes.deriving_node FOLDER`.
+"""Nodes under the real supervisor, most of whose processes are stubs; the log goes to standard output.
 
-Its l1 process serves the L1 blocks in files as they come; its engine process takes every block of the synthetic
-chain and refuses all others. The log goes to standard output."""
+`python -m tests.support.processes.partial_node FOLDER` has the real derivation, compute and rpc processes. Its l1
+process serves the L1 blocks in files as they come; its engine process takes every block of the synthetic chain and
+refuses all others.
 
+With SETTINGS behind FOLDER the rpc process alone is real, among processes that publish their states and answer no
+requests. SETTINGS is a JSON object with fields of RpcConfig; `descriptors` in it is the limit of file descriptors."""
+
+import json
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,13 +20,15 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.process_table import ProcessSpec, node_processes
+from rollup_node.node.system.runtime_dir import METRICS
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import (
     AttributesAhead,
     AttributesOutcome,
@@ -35,10 +44,11 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.tools.bench import synthetic_chain
-from tests.support.rpc.node import rpc_row
+from tests.support.rpc.harness import L1, L2, ROLLUP
 
-MODULE = "tests.support.processes.deriving_node"
+MODULE = "tests.support.processes.partial_node"
 HONEST_TRANSACTIONS = 1 + synthetic_chain.TRANSACTIONS
 """Transactions of a block of the synthetic chain, the L1 info deposit included."""
 
@@ -56,11 +66,27 @@ def write_l1_blocks(folder: Path, blocks: Sequence[L1Block]) -> None:
     new.rename(folder / "l1_head")
 
 
+STATES = {
+    "l1": L1Heads(L1, L1, L1),
+    "blobs": None,
+    "derivation": DerivationStatus(1, L1, True),
+    "engine": EngineStatus(1, L2, L2, L2, L2, L2, True, True),
+}
+
+
 class NeighbourStage(Stage):
-    """In the place of a process that derivation talks to."""
+    """A process that publishes one state for good."""
+
+    def __init__(self, role: str, bus: Bus) -> None:
+        status = bus.publish(f"status.{role}")
+        if role == "blobs":
+            bus.dispatch("work.blobs")
+        for message in (STATES[role], Health(())):
+            if message is not None:
+                status.set(message)
 
 
-class L1Stage(NeighbourStage):
+class L1Stage(Stage):
     """Serves the blocks of the chain up to the head."""
 
     def __init__(self, folder: Path, bus: Bus) -> None:
@@ -93,7 +119,7 @@ class L1Stage(NeighbourStage):
             self._server.send(peer, L1BlockResponse(self._blocks[number]))
 
 
-class EngineStage(NeighbourStage):
+class EngineStage(Stage):
     """Takes the blocks of the synthetic chain."""
 
     def __init__(self, rollup: RollupConfig, bus: Bus) -> None:
@@ -136,22 +162,14 @@ class EngineStage(NeighbourStage):
         self._server.send(peer, AttributesResult(message.reset, message.sequence, outcome, safe, system, source))
 
 
-class BlobsStage(NeighbourStage):
-    """Has no blobs: the L1 blocks carry their data as calldata."""
-
-    def __init__(self, bus: Bus) -> None:
-        bus.publish("status.blobs").set(Health(()))
-        bus.dispatch("work.blobs")
-
-
 def l1(config: str, bus: Bus, meter: Meter) -> L1Stage:
     """Return the l1 process."""
     return L1Stage(Path(config), bus)
 
 
-def blobs(config: str, bus: Bus, meter: Meter) -> BlobsStage:
-    """Return the blobs process."""
-    return BlobsStage(bus)
+def neighbour(config: str, bus: Bus, meter: Meter) -> NeighbourStage:
+    """Return a process of a role that only publishes its state."""
+    return NeighbourStage(config, bus)
 
 
 def engine(config: RollupConfig, bus: Bus, meter: Meter) -> EngineStage:
@@ -159,22 +177,54 @@ def engine(config: RollupConfig, bus: Bus, meter: Meter) -> EngineStage:
     return EngineStage(config, bus)
 
 
-def main(folder: str) -> int:
-    """Run the node until a signal ends it."""
+def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
+    """Return the rpc process on free ports of loopback, with other `fields` of its configuration than the usual
+    ones."""
+    config = RpcConfig(
+        addr="127.0.0.1",
+        enable_admin=True,
+        version="v0.0.0-dev",
+        metrics_enabled=True,
+        metrics_addr="127.0.0.1",
+        metrics_dir=str(folder / METRICS),
+        rollup=rollup,
+    )
+    (spec,) = node_processes(
+        {"": {"rpc": RpcProcessConfig({"": msgspec.structs.replace(config, **fields)})}}, workers=1
+    )
+    return spec
+
+
+def derivation_rows(folder: str) -> list[ProcessSpec]:
+    """Return the processes of a node that derives."""
     rollup = msgspec.msgpack.decode((Path(folder) / "rollup").read_bytes(), type=RollupConfig)
-    runtime = Path(folder) / "run"
     compute = "rollup_node.stages.compute.process.stage:build"
     config = DerivationConfig(rollup, L1_CHAINS[1])
-    rows = [
+    return [
         ProcessSpec("l1", f"{MODULE}:l1", folder),
-        ProcessSpec("blobs", f"{MODULE}:blobs", folder),
+        ProcessSpec("blobs", f"{MODULE}:neighbour", "blobs"),
         ProcessSpec("compute", compute, ComputeConfig(), copies=1, numbered=True),
         ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", config),
         ProcessSpec("engine", f"{MODULE}:engine", rollup),
-        rpc_row(runtime, rollup),
+        rpc_row(Path(folder) / "run", rollup),
     ]
-    return run_node(rows, NodeSettings("test", LogSettings(Level.INFO), runtime))
+
+
+def rpc_rows(folder: str, settings: str) -> list[ProcessSpec]:
+    """Return the processes of a node that answers."""
+    fields = json.loads(settings)
+    if "descriptors" in fields:
+        limit = fields.pop("descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    neighbours = [ProcessSpec(role, f"{MODULE}:neighbour", role) for role in STATES]
+    return [*neighbours, rpc_row(Path(folder) / "run", ROLLUP, **fields)]
+
+
+def main(folder: str, *settings: str) -> int:
+    """Run the node until a signal ends it."""
+    rows = rpc_rows(folder, *settings) if settings else derivation_rows(folder)
+    return run_node(rows, NodeSettings("v0.0.0-dev", LogSettings(Level.INFO), Path(folder) / "run"))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
