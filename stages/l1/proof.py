@@ -64,6 +64,8 @@ class ProvenChain:
         while self._low < number - REACH:
             del self._hashes[self._low]
             self._low += 1
+        if self._before and max(self._before) <= number - REACH:
+            self._before = {}
 
     def missing(self, lowest: int) -> range:
         """Return the numbers of the next step down to a block, and to what was known before; empty if there is none."""

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.l1 import proof as proof_module
+from rollup_node.stages.l1.process.proof_poller import STEPS
 from rollup_node.stages.l1.proof import BATCH, HIDE_SECONDS, REACH, CatchUp, Proof, ProvenChain, Standing, Unproven
 from rollup_node.stages.protocol.types import L1BlockRef
 from tests.support.chains.fake_l1_chain import FakeL1Chain
@@ -91,6 +92,22 @@ def test_blocks_are_kept_down_to_the_reach() -> None:
     assert len(chain) == REACH + 1
     assert chain.standing(48, (48).to_bytes(32, "big")) is Standing.FAR
     assert chain.standing(49, (49).to_bytes(32, "big")) is Standing.PROVEN
+
+
+def test_what_was_known_before_is_not_looked_for_below_the_reach() -> None:
+    """[LCP15] After days without a proof, the links end as far below the new head as after a start."""
+    chain, hashes = ProvenChain(), [number.to_bytes(32, "big") for number in range(3 * REACH)]
+    refs = [L1BlockRef(hashes[number], number, hashes[number - 1], 0) for number in range(3 * REACH)]
+    chain.advance(refs[100])
+    asked = 0
+    for head in range(2 * REACH, 2 * REACH + 20):
+        chain.advance(refs[head])
+        for _ in range(STEPS):
+            if numbers := chain.missing(head - REACH // 2):
+                assert chain.extend([refs[number] for number in numbers])
+                asked += len(numbers)
+    assert asked <= REACH // 2 and len(chain) <= REACH + 1
+    assert chain.standing(head - REACH // 2 + 20, hashes[head - REACH // 2 + 20]) is Standing.PROVEN
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 30))
