@@ -191,7 +191,10 @@ class HeadPoller:
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
-        if finalized is None or finalized == known or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
+        if finalized is not None and finalized == known:
+            self._label_disproofs = 0
+            return None
+        if finalized is None or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
             return None
         if await self._block_at(endpoint, finalized.number) != finalized:
             return self._refuse(endpoint, f"finalized L1 block {finalized} is not on the endpoint's own chain")

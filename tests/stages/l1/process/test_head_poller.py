@@ -230,6 +230,25 @@ async def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_droppe
         assert not polled.poller.contradiction
 
 
+async def test_a_finalized_block_is_disproved_by_polls_in_a_row_alone() -> None:
+    """[LHD23] One node of several behind a URL is on another fork, while L1 finalizes nothing."""
+    chain, fork = FakeL1Chain(10), FakeL1Chain(10)
+    fork.reorg(9, 9)
+    served = [chain]
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return served[-1].methods(5)["eth_getBlockByNumber"](number, full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        await polled.poller.poll_finality()
+        for _ in range(DISPROOFS + 1):
+            served.append(fork)
+            assert await polled.poller.poll_finality() == 12.0
+            assert polled.tracker.finalized == chain.ref(3)
+            served.append(chain)
+            assert await polled.poller.poll_finality() == 384.0
+
+
 @pytest.mark.condition("C8")
 async def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree() -> None:
     """[LHD23]"""
