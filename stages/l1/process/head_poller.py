@@ -290,7 +290,8 @@ class HeadPoller:
 
     def _watch_progress(self, change: HeadChange) -> None:
         """Warn if the head has not changed for long."""
-        if change is not HeadChange.SAME:
+        # A balancer before nodes that are stuck may show an ancestor in turn with the head.
+        if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             self._changed_at = time.monotonic()
             self._stale.end("the L1 head changes again", head=self._tracker.head)
         elif (seconds := self._stuck_seconds()) is not None:

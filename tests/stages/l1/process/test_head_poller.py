@@ -192,6 +192,30 @@ async def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytes
             assert polled.tracker.head == chain.ref(chain.head) and polled.newest.take(chain.head) is None
 
 
+async def test_a_head_that_changes_between_two_old_blocks_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A balancer before two nodes that are both stuck shows the newer block and its parent in turn."""
+    clock, chain = ManualClock(1000.0), FakeL1Chain(10)
+    monkeypatch.setattr(head_poller, "time", SimpleNamespace(monotonic=clock, time=time.time))
+    labels = {"latest": 8}
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return chain.methods(5)["eth_getBlockByNumber"](hex(labels.get(number, 0)), full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        for number in (8, 9, 8, 9):
+            labels["latest"] = number
+            await polled.poller.poll_head()
+        for number in (8, 9) * 15:
+            assert polled.poller.problems == () or clock.now > 1300
+            clock.now += 12
+            labels["latest"] = number
+            await polled.poller.poll_head()
+        assert polled.tracker.head == chain.ref(9) and polled.new_heads == [False, False]
+        assert [problem.text for problem in polled.poller.problems] == [
+            f"the L1 head {chain.ref(9)} has not changed for 360 s"
+        ]
+
+
 async def test_safe_and_finalized_block() -> None:
     """[LHD6]"""
     chain = FakeL1Chain(10)
