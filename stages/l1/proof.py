@@ -21,6 +21,9 @@ MARKS = 256
 HIDE_SECONDS = 3.0
 """Finality is hidden for so long before an unproven block is used, so that every process sees that [FIN9]."""
 
+WAITING_SECONDS = 15.0
+"""A derivation that is not offered its next block for so long does not wait for it any more: it is every 5 s."""
+
 
 class Standing(Enum):
     """What a block is worth."""
@@ -255,6 +258,8 @@ class Proof:
         self._next: dict[int, L1BlockRef] = {}
         self.kept, self._keeps = self.unproven, keeps
         self._announced: dict[int, Unproven] = {}
+        self._waiting: dict[int | None, float] = {}
+        """When clients were last offered an unproven block that had to wait; by derivation, as in `admits`."""
 
     @property
     def shows_finality(self) -> bool:
@@ -308,7 +313,9 @@ class Proof:
                 self._hidden_at = self._clock()
                 self.on_hidden()
             if self._clock() - self._hidden_at < HIDE_SECONDS or not self._is_kept(ref, derivation):
+                self._waiting[derivation] = self._clock()
                 return Standing.WAITING
+            self._waiting.pop(derivation, None)
         return result
 
     def _is_kept(self, ref: L1BlockRef, derivation: int | None) -> bool:
@@ -332,8 +339,11 @@ class Proof:
         is_proven = self.chain.standing(ref.number, ref.hash) is Standing.PROVEN
         self._next.pop(derivation, None)
         self._announced.pop(derivation, None)
+        self._waiting.pop(derivation, None)
         links = self.catch_ups[derivation].sent(ref, is_proven)
-        if is_proven and not self.unproven:
+        # A chain that is sent proven blocks all the time would hold up one that waits for an unproven block.
+        is_awaited = any(self._clock() - since < WAITING_SECONDS for since in self._waiting.values())
+        if is_proven and not self.unproven and not is_awaited:
             self._hidden_at = None
         return links
 

@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.l1 import proof as proof_module
 from rollup_node.stages.l1.process.proof_poller import STEPS
-from rollup_node.stages.l1.proof import BATCH, HIDE_SECONDS, REACH, CatchUp, Proof, ProvenChain, Standing, Unproven
+from rollup_node.stages.l1.proof import (
+    BATCH,
+    HIDE_SECONDS,
+    REACH,
+    WAITING_SECONDS,
+    CatchUp,
+    Proof,
+    ProvenChain,
+    Standing,
+    Unproven,
+)
 from rollup_node.stages.protocol.types import L1BlockRef
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.timing.manual_clock import ManualClock
@@ -351,3 +361,30 @@ def test_finality_is_hidden_until_no_derivation_uses_what_is_not_proven() -> Non
         assert proof.sent(HONEST.ref(number), OTHER)
         proof.catch_ups[OTHER].requested(number + 1, HONEST.hash(number))
     assert not proof.unproven and proof.shows_finality
+
+
+@in_short_reach
+def test_a_chain_that_uses_proven_blocks_holds_up_none_that_is_far_behind() -> None:
+    """[LCP16, LHD32] Finality stays hidden while a derivation waits for its first unproven block."""
+    clock = ManualClock(0.0)
+    proof = Proof(clock, {CHAIN: None, OTHER: None})
+    proof.chain.advance(HONEST.ref(90))
+    proof.standing(80, HONEST.hash(80))
+    linked(proof)
+    for number in (80, 81):
+        assert proof.admits(HONEST.ref(60), OTHER) is Standing.WAITING
+        assert proof.admits(HONEST.ref(number), CHAIN) is Standing.PROVEN and proof.sent(HONEST.ref(number), CHAIN)
+        assert not proof.shows_finality
+        clock.now += HIDE_SECONDS / 2
+    assert proof.admits(HONEST.ref(60), OTHER) is Standing.FAR
+
+
+@in_short_reach
+def test_a_derivation_that_does_not_wait_any_more_hides_no_finality() -> None:
+    """[LIF34] Its chain was set aside before it took its first unproven block."""
+    clock = ManualClock(0.0)
+    proof = Proof(clock, {CHAIN: None, OTHER: None})
+    proof.chain.advance(HONEST.ref(90))
+    assert proof.admits(HONEST.ref(60), OTHER) is Standing.WAITING and not proof.shows_finality
+    clock.now += WAITING_SECONDS
+    assert proof.sent(HONEST.ref(90), CHAIN) and proof.shows_finality
