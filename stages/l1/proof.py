@@ -141,6 +141,8 @@ class CatchUp:
         self._void: int | None = None
         """Blocks above this one say nothing: derivation will not accept it, or it does not link to any recorded."""
         self._below: dict[int, Hash] = {}
+        self._taken: Hash | None = None
+        """What derivation had taken last by its last request."""
 
     def record(self) -> Unproven | None:
         """Return what is unproven, with some of the blocks before the last, so that a later process can link to it."""
@@ -188,10 +190,13 @@ class CatchUp:
         if self._void is not None and first <= self._void:
             self._void = None
         unproven, candidate = self.unproven, self._candidate
+        was_reset, self._taken = taken is None and self._taken is not None, taken
         if unproven is None:
             return
         is_taken = candidate is not None and taken == candidate.hash
-        if candidate is not None and (is_taken or first < candidate.number):
+        # A reset leads to below it, or past it, so that derivation never takes it.
+        is_left = candidate is not None and not candidate.number <= first <= candidate.number + (not was_reset)
+        if candidate is not None and (is_taken or is_left):
             self._candidate = None
             if is_taken:
                 self._recent = {item: value for item, value in self._recent.items() if item < candidate.number}

@@ -247,6 +247,24 @@ def test_a_restart_with_another_chain_leaves_a_doubt_until_derivation_is_reset()
     assert catch_up.sent(HONEST.ref(5), False) and catch_up.doubt is None
 
 
+@pytest.mark.parametrize("first", [46, 47, 60])
+def test_a_reset_to_above_the_block_that_is_to_be_accepted_goes_on_there(first: int) -> None:
+    """[LCP17] An engine that was away comes back with a newer copy of its data."""
+    catch_up = CatchUp(Unproven(5, 44, HONEST.hash(44)))
+    catch_up.requested(45, HONEST.hash(40))
+    assert catch_up.sent(HONEST.ref(45), False) and catch_up.awaits(46)
+    catch_up.requested(46, HONEST.hash(40))
+    assert catch_up.awaits(46), "it is received, and not taken yet"
+    catch_up.requested(first, None)
+    assert not catch_up.awaits(first)
+    gap = catch_up.gap_below(HONEST.ref(first))
+    assert gap == range(45, first) and catch_up.fill([HONEST.ref(number) for number in gap])
+    assert catch_up.sent(HONEST.ref(first), False) and catch_up.doubt is None
+    catch_up.requested(first + 1, HONEST.hash(first))
+    assert catch_up.unproven is not None and catch_up.unproven.last == first
+    assert catch_up.sent(HONEST.ref(first + 1), True) and catch_up.unproven is None
+
+
 def test_what_is_recorded_has_some_of_the_blocks_before_the_last() -> None:
     catch_up = caught_up(HONEST, 5, 50)
     record = catch_up.record()
