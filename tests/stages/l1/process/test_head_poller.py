@@ -254,6 +254,22 @@ async def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_droppe
         assert not polled.poller.contradiction
 
 
+async def test_an_endpoint_whose_finality_is_behind_contradicts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """[LHD23] Its beacon node is an epoch behind that of the endpoint before; another one is asked soon."""
+    chain, labels = FakeL1Chain(10), {"finalized": 5}
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return chain.methods(5)["eth_getBlockByNumber"](hex(labels[number]) if number in labels else number, full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        assert await polled.poller.poll_finality() == 384.0
+        for finalized, interval in ((4, 12.0), (3, 12.0), (6, 384.0)):
+            labels["finalized"] = finalized
+            assert await polled.poller.poll_finality() == interval
+            assert polled.tracker.finalized == chain.ref(max(finalized, 5)) and polled.poller.problems == ()
+        assert "L1-CONTRADICTS" not in capsys.readouterr().err
+
+
 async def test_a_finalized_block_is_disproved_by_polls_in_a_row_alone() -> None:
     """[LHD23] One node of several behind a URL is on another fork, while L1 finalizes nothing."""
     chain, fork = FakeL1Chain(10), FakeL1Chain(10)
