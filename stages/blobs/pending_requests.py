@@ -147,12 +147,14 @@ class PendingRequest(Pending[Key]):
         self.error = Problem(code, f"blobs of L1 block {self.block}", reason)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
-        """Return the blobs in the order requested, or the last fetch's error; None before the first fetch ends."""
+        """Return the blobs in the order requested, or the last fetch's error; None before the first fetch ends.
+
+        While another fetch runs it is open whether they are there."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:
             return None
-        return BlobsUnavailable(self.block.hash, self.not_found, str(self.error))
+        return BlobsUnavailable(self.block.hash, self.not_found and not self.is_fetching, str(self.error))
 
 
 class PendingRequests(PendingTable[Key, PendingRequest]):
