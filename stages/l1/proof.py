@@ -141,6 +141,7 @@ class CatchUp:
         self._void: int | None = None
         """Blocks above this one say nothing: derivation will not accept it, or it does not link to any recorded."""
         self._below: dict[int, Hash] = {}
+        """From the highest of the gap downwards, in this order."""
         self._taken: Hash | None = None
         """What derivation had taken last by its last request."""
 
@@ -199,8 +200,8 @@ class CatchUp:
         if candidate is not None and (is_taken or is_left):
             self._candidate = None
             if is_taken:
-                self._recent = {item: value for item, value in self._recent.items() if item < candidate.number}
-                self._recent |= self._below if self._is_filled else {}
+                known, top = self._recent | (self._below if self._is_filled else {}), candidate.number
+                self._recent = {item: value for item, value in known.items() if top - REACH < item < top}
                 self._record(candidate, unproven.first)
                 self._is_known, self.doubt = True, None
             self._below = {}
@@ -210,7 +211,7 @@ class CatchUp:
     @property
     def _is_filled(self) -> bool:
         """Whether the links below the next block lead to a recorded one."""
-        low = min(self._below, default=-1)
+        low = next(reversed(self._below), -1)
         return low >= 0 and self._recent.get(low) == self._below[low]
 
     def gap_below(self, ref: L1BlockRef) -> range:
@@ -222,15 +223,15 @@ class CatchUp:
             return range(0)
         if number in recent or number - 1 in recent:
             return range(0)
-        if self._below.get(number - 1) != ref.parent_hash or max(self._below) != number - 1:
+        if self._below.get(number - 1) != ref.parent_hash or next(iter(self._below)) != number - 1:
             self._below = {number - 1: ref.parent_hash}
-        low = min(self._below)
+        low = next(reversed(self._below))
         return range(0) if self._is_filled else range(max(min(recent) + 1, low - BATCH + 1), low + 1)
 
     def fill(self, refs: Sequence[L1BlockRef]) -> bool:
         """Take the blocks of the gap, as an endpoint has them; False if they are not the ones below that block."""
         for ref in reversed(refs):
-            low = min(self._below)
+            low = next(reversed(self._below))
             if ref.number != low or ref.hash != self._below[low]:
                 return False
             self._below[low - 1] = ref.parent_hash
