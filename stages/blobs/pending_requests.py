@@ -56,6 +56,11 @@ class Pending(Generic[K]):
         """Whether it is to be fetched once `retry_at` is over."""
         return not self.is_fetching
 
+    def hurry(self, now: float) -> None:
+        """Note that it is needed now: fetches ahead of need that have failed delay nothing."""
+        if not self.urgent:
+            self.urgent, self.failures, self.retry_at = True, 0, min(self.retry_at, now)
+
     def pause(self, now: float, longest: float) -> None:
         """Record a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
@@ -142,12 +147,14 @@ class PendingRequest(Pending[Key]):
         self.error = Problem(code, f"blobs of L1 block {self.block}", reason)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
-        """Return the blobs in the order requested, or the last fetch's error; None before the first fetch ends."""
+        """Return the blobs in the order requested, or the last fetch's error; None before the first fetch ends.
+
+        While another fetch runs it is open whether they are there."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:
             return None
-        return BlobsUnavailable(self.block.hash, self.not_found, str(self.error))
+        return BlobsUnavailable(self.block.hash, self.not_found and not self.is_fetching, str(self.error))
 
 
 class PendingRequests(PendingTable[Key, PendingRequest]):
@@ -164,7 +171,8 @@ class PendingRequests(PendingTable[Key, PendingRequest]):
         if pending is None:
             pending = PendingRequest(key, request.urgent, now, request.block, request.blobs, request.may_wait)
             self._pending[key] = pending
-        pending.urgent = pending.urgent or request.urgent
+        if request.urgent:
+            pending.hurry(now)
         pending.may_wait = pending.may_wait and request.may_wait
         pending.requested_at = now
         pending.clients[client.slot] = client
@@ -213,9 +221,8 @@ class PendingInputs(PendingTable[Commitment, PendingInput]):
         fresh = PendingInput(request.commitment, request.urgent, now)
         pending = self._pending.setdefault(request.commitment, fresh)
         pending.requested_at, pending.start = now, request.start
-        if request.urgent and not pending.urgent:
-            pending.urgent, pending.retry_at = True, min(pending.retry_at, now)
         if request.urgent:
+            pending.hurry(now)
             pending.clients[client.slot] = client, request.number
         return pending
 

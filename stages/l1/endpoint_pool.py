@@ -112,6 +112,16 @@ class EndpointFinding(NamedTuple):
     reason: str
 
 
+def lower_number(views: Mapping[int, View], wall_clock: float) -> int | None:
+    """Return the number of the lowest recent head of the endpoints that do not have the block asked for.
+
+    They need not be behind: it may be on a fork that has more blocks. None if there is no such head."""
+    heads = [view.latest for view in views.values() if view.latest is not None]
+    newest = min(max((head.timestamp for head in heads), default=0), int(wall_clock))
+    lacking = [view.latest for view in views.values() if view.block is None and view.latest is not None]
+    return min((head.number for head in lacking if newest - head.timestamp <= STALE_SECONDS), default=None)
+
+
 def compare(
     number: int, views: Mapping[int, View], wall_clock: float, proven: Hash | None = None
 ) -> tuple[dict[int, EndpointFinding], str | None]:

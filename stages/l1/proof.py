@@ -21,6 +21,9 @@ MARKS = 256
 HIDE_SECONDS = 3.0
 """Finality is hidden for so long before an unproven block is used, so that every process sees that [FIN9]."""
 
+WAITING_SECONDS = 15.0
+"""A derivation that is not offered its next block for so long does not wait for it any more: it is every 5 s."""
+
 
 class Standing(Enum):
     """What a block is worth."""
@@ -64,6 +67,8 @@ class ProvenChain:
         while self._low < number - REACH:
             del self._hashes[self._low]
             self._low += 1
+        if self._before and max(self._before) <= number - REACH:
+            self._before = {}
 
     def missing(self, lowest: int) -> range:
         """Return the numbers of the next step down to a block, and to what was known before; empty if there is none."""
@@ -136,6 +141,9 @@ class CatchUp:
         self._void: int | None = None
         """Blocks above this one say nothing: derivation will not accept it, or it does not link to any recorded."""
         self._below: dict[int, Hash] = {}
+        """From the highest of the gap downwards, in this order."""
+        self._taken: Hash | None = None
+        """What derivation had taken last by its last request."""
 
     def record(self) -> Unproven | None:
         """Return what is unproven, with some of the blocks before the last, so that a later process can link to it."""
@@ -183,14 +191,17 @@ class CatchUp:
         if self._void is not None and first <= self._void:
             self._void = None
         unproven, candidate = self.unproven, self._candidate
+        was_reset, self._taken = taken is None and self._taken is not None, taken
         if unproven is None:
             return
         is_taken = candidate is not None and taken == candidate.hash
-        if candidate is not None and (is_taken or first < candidate.number):
+        # A reset leads to below it, or past it, so that derivation never takes it.
+        is_left = candidate is not None and not candidate.number <= first <= candidate.number + (not was_reset)
+        if candidate is not None and (is_taken or is_left):
             self._candidate = None
             if is_taken:
-                self._recent = {item: value for item, value in self._recent.items() if item < candidate.number}
-                self._recent |= self._below if self._is_filled else {}
+                known, top = self._recent | (self._below if self._is_filled else {}), candidate.number
+                self._recent = {item: value for item, value in known.items() if top - REACH < item < top}
                 self._record(candidate, unproven.first)
                 self._is_known, self.doubt = True, None
             self._below = {}
@@ -200,7 +211,7 @@ class CatchUp:
     @property
     def _is_filled(self) -> bool:
         """Whether the links below the next block lead to a recorded one."""
-        low = min(self._below, default=-1)
+        low = next(reversed(self._below), -1)
         return low >= 0 and self._recent.get(low) == self._below[low]
 
     def gap_below(self, ref: L1BlockRef) -> range:
@@ -212,15 +223,15 @@ class CatchUp:
             return range(0)
         if number in recent or number - 1 in recent:
             return range(0)
-        if self._below.get(number - 1) != ref.parent_hash or max(self._below) != number - 1:
+        if self._below.get(number - 1) != ref.parent_hash or next(iter(self._below)) != number - 1:
             self._below = {number - 1: ref.parent_hash}
-        low = min(self._below)
+        low = next(reversed(self._below))
         return range(0) if self._is_filled else range(max(min(recent) + 1, low - BATCH + 1), low + 1)
 
     def fill(self, refs: Sequence[L1BlockRef]) -> bool:
         """Take the blocks of the gap, as an endpoint has them; False if they are not the ones below that block."""
         for ref in reversed(refs):
-            low = min(self._below)
+            low = next(reversed(self._below))
             if ref.number != low or ref.hash != self._below[low]:
                 return False
             self._below[low - 1] = ref.parent_hash
@@ -253,6 +264,8 @@ class Proof:
         self._next: dict[int, L1BlockRef] = {}
         self.kept, self._keeps = self.unproven, keeps
         self._announced: dict[int, Unproven] = {}
+        self._waiting: dict[int | None, float] = {}
+        """When clients were last offered an unproven block that had to wait; by derivation, as in `admits`."""
 
     @property
     def shows_finality(self) -> bool:
@@ -306,7 +319,9 @@ class Proof:
                 self._hidden_at = self._clock()
                 self.on_hidden()
             if self._clock() - self._hidden_at < HIDE_SECONDS or not self._is_kept(ref, derivation):
+                self._waiting[derivation] = self._clock()
                 return Standing.WAITING
+            self._waiting.pop(derivation, None)
         return result
 
     def _is_kept(self, ref: L1BlockRef, derivation: int | None) -> bool:
@@ -330,8 +345,11 @@ class Proof:
         is_proven = self.chain.standing(ref.number, ref.hash) is Standing.PROVEN
         self._next.pop(derivation, None)
         self._announced.pop(derivation, None)
+        self._waiting.pop(derivation, None)
         links = self.catch_ups[derivation].sent(ref, is_proven)
-        if is_proven and not self.unproven:
+        # A chain that is sent proven blocks all the time would hold up one that waits for an unproven block.
+        is_awaited = any(self._clock() - since < WAITING_SECONDS for since in self._waiting.values())
+        if is_proven and not self.unproven and not is_awaited:
             self._hidden_at = None
         return links
 

@@ -32,8 +32,8 @@ InputMessage = InputResponse | InputTooLarge | InputUnavailable
 class AltDaClient:
     """Requests are repeated until they are met. Times are seconds of a steady clock.
 
-    `_phase` is what is needed and whether it is its last chance, from the time `_phase_began`; `_not_found` counts the
-    answers in it that the DA server does not have it, to requests from number `_first` on."""
+    `_phase` is what is needed and whether it is its last chance; `_not_found` counts the answers in it that the DA
+    server does not have it, from the time `_not_found_since`, to requests from number `_first` on."""
 
     def __init__(self, resolver: AltDaResolver, blobs: Client, meter: Meter, log: Logger) -> None:
         self._resolver, self._blobs, self._meter = resolver, blobs, meter
@@ -41,7 +41,7 @@ class AltDaClient:
         self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
         self._start = self._number = self._first = self._not_found = 0
         self._phase: tuple[NeedInput, bool] | None = None
-        self._phase_began = 0.0
+        self._not_found_since = 0.0
         self._waits_for: tuple[NeedInput | None, float] = (None, 0.0)
         self._error: str | None = None
         self._code = Code.ALTDA_UNREACHABLE
@@ -77,7 +77,7 @@ class AltDaClient:
         """Request the needed input, and those of the batcher's transactions in the blocks `ahead`."""
         needed = self._resolver.needed
         if needed is not None:
-            self._enter_phase(needed, now)
+            self._enter_phase(needed)
             if self._throttle.is_due("input", self._phase, now):
                 self._number += 1
                 self._blobs.send(InputRequest(needed.commitment, True, self._start, self._number))
@@ -109,10 +109,10 @@ class AltDaClient:
         text = f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}"
         return [Problem(self._code, "", text)]
 
-    def _enter_phase(self, needed: NeedInput, now: float) -> None:
+    def _enter_phase(self, needed: NeedInput) -> None:
         phase = needed, self._resolver.is_last_chance
         if phase != self._phase:
-            self._phase, self._phase_began, self._first, self._not_found = phase, now, self._number + 1, 0
+            self._phase, self._first, self._not_found = phase, self._number + 1, 0
 
     def _on_not_found(self, message: InputUnavailable, now: float) -> None:
         """Count a failed look-up: at its last chance an input is missing for good only after many [ADA15].
@@ -123,8 +123,9 @@ class AltDaClient:
             return
         self._not_found += 1
         if self._not_found == 1:
+            self._not_found_since = now
             self._explain(needed, is_last_chance)
-        is_lost = self._not_found >= LOST_ANSWERS and now - self._phase_began >= LOST_SECONDS
+        is_lost = self._not_found >= LOST_ANSWERS and now - self._not_found_since >= LOST_SECONDS
         if is_lost or not is_last_chance:
             self._resolver.input_not_found(message.commitment)
 

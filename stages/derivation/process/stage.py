@@ -49,6 +49,9 @@ class _MissingBlobs(NamedTuple):
     resets: int = 0
 
 
+_FOUND = _MissingBlobs(b"", 0.0)
+
+
 class DerivationStage(Stage):
     """The deriver with what it waits for, the attributes without an answer, and what was fetched ahead."""
 
@@ -70,7 +73,7 @@ class DerivationStage(Stage):
         self._buffer = L1Buffer(self._window)
         self._prefetcher = Prefetcher(config.rollup)
         self._blobs: BlobsResponse | None = None
-        self._blobs_not_found = _MissingBlobs(b"", 0.0)
+        self._blobs_not_found = _FOUND
         self._problems: tuple[Problem, ...] = ()
         self._waits = WaitClock()
         self._task = PeriodicTask("derive", self._step)
@@ -123,6 +126,8 @@ class DerivationStage(Stage):
             if self._alt_da is not None:
                 self._alt_da.on_input(message, time.monotonic())
         elif isinstance(message, BlobsResponse):
+            if message.block_hash == self._blobs_not_found.block_hash:
+                self._blobs_not_found = _FOUND
             known = self._prefetcher.add_blobs(message.block_hash, message.contents)
             if not known and not self._prefetcher.has_frames(message.block_hash):
                 self._blobs = message

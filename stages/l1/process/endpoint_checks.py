@@ -8,7 +8,7 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import EndpointFault, View, compare
+from rollup_node.stages.l1.endpoint_pool import EndpointFault, View, compare, lower_number
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.verify import InvalidDataError
@@ -103,10 +103,14 @@ class EndpointChecks:
         """Set those endpoints aside that contradict the majority of those that answer, and put back those that do not.
 
         Without a majority none is set aside, so that the first of them is used."""
-        result = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
-        views = {index: view for index, view in enumerate(result) if view is not None}
+        number, views = block.number, await self._views(block.number)
         proven = block.hash if self._heads_are_proven else None
-        findings, self.disagreement = compare(block.number, views, time.time(), proven)
+        findings, self.disagreement = compare(number, views, time.time(), proven)
+        if proven is None and (lower := lower_number(views, time.time())) is not None:
+            lower_views = await self._views(lower)
+            others, disagreement = compare(lower, lower_views, time.time())
+            if disagreement is not None or any(one.fault is EndpointFault.FORKED for one in others.values()):
+                number, views, findings, self.disagreement = lower, lower_views, others, disagreement
         for index, finding in findings.items():
             self._endpoints.set_aside(self._endpoints.all[index], finding.fault, finding.reason)
         for index in views.keys() - findings.keys():
@@ -120,10 +124,15 @@ class EndpointChecks:
                 self._endpoints.restore(index)
         if self.disagreement is not None:
             said = ", ".join(f"{self._endpoints.all[index].name} {_said(view)}" for index, view in views.items())
-            self._condition.report(Code.L1_DISAGREE, "the L1 endpoints disagree", block=block.number, answers=said)
+            self._condition.report(Code.L1_DISAGREE, "the L1 endpoints disagree", block=number, answers=said)
         else:
-            self._condition.end("the L1 endpoints agree again", block=block.number)
+            self._condition.end("the L1 endpoints agree again", block=number)
         self._on_checked()
+
+    async def _views(self, number: int) -> dict[int, View]:
+        """Return what the endpoints that answer have, by index."""
+        result = await asyncio.gather(*(self._view(endpoint, number) for endpoint in self._endpoints.all))
+        return {index: view for index, view in enumerate(result) if view is not None}
 
     async def _view(self, endpoint: L1Endpoint, number: int) -> View | None:
         """Return what an endpoint has; None if it does not answer, for which it is set aside."""

@@ -68,6 +68,8 @@ class HeadPoller:
         self.contradiction: str | None = None
         self._disproofs = self._label_disproofs = 0
         self._was_dropped, self._dropped_at = False, float("-inf")
+        self._lags = False
+        """Whether the last endpoint's finalized block is below the known one."""
         self._changed_at = self._finalized_at = time.monotonic()
         self._finalized: tuple[L1BlockRef | None, L1BlockRef | None] = None, None
         self._stale, self._contradicted = LastingCondition(log), LastingCondition(log)
@@ -168,7 +170,7 @@ class HeadPoller:
     async def poll_finality(self) -> float:
         """Poll the safe and the finalized block; the seconds until the next poll. Raises TemporaryError."""
         (endpoint, safe), (also, finalized) = await self._ask("safe"), await self._ask("finalized")
-        contradiction = None
+        contradiction, self._lags = None, False
         if endpoint is also and (safe is not None or finalized is not None):
             await self._endpoints.ask("L1 chain id", L1Endpoint.check_chain, endpoint)
             contradiction = await self._take_labels(endpoint, safe, finalized)
@@ -178,8 +180,8 @@ class HeadPoller:
         self._watch_finality()
         self._on_polled()
         interval = self._config.epoch_poll_interval
-        has_finalized = self._tracker.finalized is not None and contradiction is None
-        return interval if has_finalized else min(interval, max(self._config.poll_interval, 1.0))
+        is_newest = self._tracker.finalized is not None and contradiction is None and not self._lags
+        return interval if is_newest else min(interval, max(self._config.poll_interval, 1.0))
 
     async def _take_labels(
         self, endpoint: L1Endpoint, safe: L1BlockRef | None, finalized: L1BlockRef | None
@@ -191,7 +193,10 @@ class HeadPoller:
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
-        if finalized is None or finalized == known or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
+        if finalized is not None and finalized == known:
+            self._label_disproofs = 0
+            return None
+        if finalized is None or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
             return None
         if await self._block_at(endpoint, finalized.number) != finalized:
             return self._refuse(endpoint, f"finalized L1 block {finalized} is not on the endpoint's own chain")
@@ -202,6 +207,11 @@ class HeadPoller:
             text = f"finalized L1 block {known} is not on the chain of {finalized}: another chain"
             return self._refuse(endpoint, text)
         self._label_disproofs = 0
+        if known is not None and finalized.number < known.number:
+            text = f"its finalized block {finalized} is below {known}, which was finalized before"
+            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
+            self._lags = True
+            return None
         error = self._tracker.update_finalized(finalized)
         if error is not None:
             return self._refuse(endpoint, error)
@@ -287,7 +297,8 @@ class HeadPoller:
 
     def _watch_progress(self, change: HeadChange) -> None:
         """Warn if the head has not changed for long."""
-        if change is not HeadChange.SAME:
+        # A balancer before nodes that are stuck may show an ancestor in turn with the head.
+        if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             self._changed_at = time.monotonic()
             self._stale.end("the L1 head changes again", head=self._tracker.head)
         elif (seconds := self._stuck_seconds()) is not None:

@@ -84,6 +84,7 @@ class ProofPoller:
         self._checkpoint, root = _roots(config, stored)
         before = {} if stored is None else stored.unproven
         by_rollup = {rollup: before.get(rollup) for rollup in rollups}
+        self._absent = {rollup: unproven for rollup, unproven in before.items() if rollup not in by_rollup}
         self.proof = Proof(time.monotonic, by_rollup, keeps=config.path is not None)
         self.client = LightClient(config.network, root)
         self._stored = stored
@@ -316,7 +317,8 @@ class ProofPoller:
             return
         header, network = store.finalized.beacon, self._config.network
         unproven = self.proof.to_keep()
-        stored = StoredRoot(network.genesis_validators_root, self._checkpoint, header.root, header.slot, unproven)
+        kept = self._absent | unproven
+        stored = StoredRoot(network.genesis_validators_root, self._checkpoint, header.root, header.slot, kept)
         if stored == self._stored:
             return
         # What the file has is not known until it is written.

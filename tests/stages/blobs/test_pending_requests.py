@@ -101,6 +101,33 @@ def test_failures_are_answered_and_retried_after_growing_pauses(requests: Pendin
     assert requests.next_retry(now, 60.0) == 60.0
 
 
+def test_while_a_fetch_runs_the_one_before_does_not_say_that_blobs_are_not_there(requests: PendingRequests) -> None:
+    """[T8] A beacon node that was importing the block, and now does not answer, is no reason for a reset."""
+    pending = requests.request(CLIENT, blobs_request(1, [7], urgent=True), 0.0)
+    pending.failed(Code.BLOB_NOT_FOUND, "none", True, 0.0)
+    for is_fetching in (True, False):
+        pending.is_fetching = is_fetching
+        response = pending.response()
+        assert isinstance(response, BlobsUnavailable) and response.error
+        assert response.not_found is not is_fetching
+
+
+def test_what_failed_ahead_of_need_is_fetched_at_once_when_it_is_needed(requests: PendingRequests) -> None:
+    """[BCN14] And after the pauses of a first failure, not of a seventh."""
+    pending = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    for _ in range(6):
+        pending.failed(Code.BLOB_NOT_FOUND, "none", True, 0.0)
+    assert requests.due(5.0) == []
+    requests.request(CLIENT, blobs_request(1, [7], urgent=True), 5.0)
+    assert requests.due(5.0) == [pending]
+    pending.failed(Code.BLOB_NOT_FOUND, "none", True, 5.0)
+    requests.request(CLIENT, blobs_request(1, [7], urgent=True), 5.5)
+    assert requests.due(5.49) == [] and requests.due(5.5) == [pending]
+    pending.failed(Code.BLOB_NOT_FOUND, "none", True, 5.5)
+    requests.request(CLIENT, blobs_request(1, [7], urgent=True), 6.0)
+    assert requests.due(6.0) == [], "it is needed all the time"
+
+
 def test_requests_that_are_not_repeated_expire(requests: PendingRequests) -> None:
     requests.request(CLIENT, blobs_request(1, [7]), 0.0)
     running = requests.request(CLIENT, blobs_request(2, [8]), 0.0)

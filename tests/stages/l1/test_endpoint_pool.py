@@ -7,6 +7,7 @@ from rollup_node.stages.l1.endpoint_pool import (
     EndpointPool,
     View,
     compare,
+    lower_number,
 )
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -93,6 +94,12 @@ def test_whose_head_is_old_is_behind() -> None:
 
 def test_a_head_from_the_future_makes_nobody_seem_behind() -> None:
     assert compare(100, {0: view(1), 1: view(1, age=-100_000)}, NOW) == ({}, None)
+
+
+def test_recent_heads_below_the_block_are_compared() -> None:
+    assert lower_number({0: view(1), 1: view(None, 60, 99), 2: view(None, 61, 90), 3: view(None, 0, 98)}, NOW) == 98
+    assert lower_number({0: view(1, -60), 1: view(None, 61, 99)}, NOW) is None
+    assert lower_number({0: view(1), 1: View(None, None)}, NOW) is None
 
 
 def test_the_proven_block_is_right_whatever_the_majority_says() -> None:

@@ -5,7 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.l1 import proof as proof_module
-from rollup_node.stages.l1.proof import BATCH, HIDE_SECONDS, REACH, CatchUp, Proof, ProvenChain, Standing, Unproven
+from rollup_node.stages.l1.process.proof_poller import STEPS
+from rollup_node.stages.l1.proof import (
+    BATCH,
+    HIDE_SECONDS,
+    REACH,
+    WAITING_SECONDS,
+    CatchUp,
+    Proof,
+    ProvenChain,
+    Standing,
+    Unproven,
+)
 from rollup_node.stages.protocol.types import L1BlockRef
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.timing.manual_clock import ManualClock
@@ -91,6 +102,22 @@ def test_blocks_are_kept_down_to_the_reach() -> None:
     assert len(chain) == REACH + 1
     assert chain.standing(48, (48).to_bytes(32, "big")) is Standing.FAR
     assert chain.standing(49, (49).to_bytes(32, "big")) is Standing.PROVEN
+
+
+def test_what_was_known_before_is_not_looked_for_below_the_reach() -> None:
+    """[LCP15] After days without a proof, the links end as far below the new head as after a start."""
+    chain, hashes = ProvenChain(), [number.to_bytes(32, "big") for number in range(3 * REACH)]
+    refs = [L1BlockRef(hashes[number], number, hashes[number - 1], 0) for number in range(3 * REACH)]
+    chain.advance(refs[100])
+    asked = 0
+    for head in range(2 * REACH, 2 * REACH + 20):
+        chain.advance(refs[head])
+        for _ in range(STEPS):
+            if numbers := chain.missing(head - REACH // 2):
+                assert chain.extend([refs[number] for number in numbers])
+                asked += len(numbers)
+    assert asked <= REACH // 2 and len(chain) <= REACH + 1
+    assert chain.standing(head - REACH // 2 + 20, hashes[head - REACH // 2 + 20]) is Standing.PROVEN
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 30))
@@ -220,6 +247,24 @@ def test_a_restart_with_another_chain_leaves_a_doubt_until_derivation_is_reset()
     assert catch_up.sent(HONEST.ref(5), False) and catch_up.doubt is None
 
 
+@pytest.mark.parametrize("first", [46, 47, 60])
+def test_a_reset_to_above_the_block_that_is_to_be_accepted_goes_on_there(first: int) -> None:
+    """[LCP17] An engine that was away comes back with a newer copy of its data."""
+    catch_up = CatchUp(Unproven(5, 44, HONEST.hash(44)))
+    catch_up.requested(45, HONEST.hash(40))
+    assert catch_up.sent(HONEST.ref(45), False) and catch_up.awaits(46)
+    catch_up.requested(46, HONEST.hash(40))
+    assert catch_up.awaits(46), "it is received, and not taken yet"
+    catch_up.requested(first, None)
+    assert not catch_up.awaits(first)
+    gap = catch_up.gap_below(HONEST.ref(first))
+    assert gap == range(45, first) and catch_up.fill([HONEST.ref(number) for number in gap])
+    assert catch_up.sent(HONEST.ref(first), False) and catch_up.doubt is None
+    catch_up.requested(first + 1, HONEST.hash(first))
+    assert catch_up.unproven is not None and catch_up.unproven.last == first
+    assert catch_up.sent(HONEST.ref(first + 1), True) and catch_up.unproven is None
+
+
 def test_what_is_recorded_has_some_of_the_blocks_before_the_last() -> None:
     catch_up = caught_up(HONEST, 5, 50)
     record = catch_up.record()
@@ -268,6 +313,17 @@ def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes(
     linked(proof)
     assert proof.admits(HONEST.ref(74), CHAIN) is Standing.PROVEN and proof.sent(HONEST.ref(74), CHAIN)
     assert proof.shows_finality and not proof.problems() and hidden == [False]
+
+
+@in_short_reach
+def test_of_a_long_gap_no_more_is_recorded_than_of_other_blocks() -> None:
+    """[LCP13] Weeks of blocks, as an engine with newer data brings, would make a file that is not read any more."""
+    catch_up = CatchUp(Unproven(5, 20, HONEST.hash(20)))
+    gap = catch_up.gap_below(HONEST.ref(80))
+    assert gap == range(21, 80) and catch_up.fill([HONEST.ref(number) for number in gap])
+    assert catch_up.sent(HONEST.ref(80), False)
+    catch_up.requested(81, HONEST.hash(80))
+    assert catch_up.record() == Unproven(5, 80, HONEST.hash(80), marks(65, 80))
 
 
 @in_short_reach
@@ -334,3 +390,30 @@ def test_finality_is_hidden_until_no_derivation_uses_what_is_not_proven() -> Non
         assert proof.sent(HONEST.ref(number), OTHER)
         proof.catch_ups[OTHER].requested(number + 1, HONEST.hash(number))
     assert not proof.unproven and proof.shows_finality
+
+
+@in_short_reach
+def test_a_chain_that_uses_proven_blocks_holds_up_none_that_is_far_behind() -> None:
+    """[LCP16, LHD32] Finality stays hidden while a derivation waits for its first unproven block."""
+    clock = ManualClock(0.0)
+    proof = Proof(clock, {CHAIN: None, OTHER: None})
+    proof.chain.advance(HONEST.ref(90))
+    proof.standing(80, HONEST.hash(80))
+    linked(proof)
+    for number in (80, 81):
+        assert proof.admits(HONEST.ref(60), OTHER) is Standing.WAITING
+        assert proof.admits(HONEST.ref(number), CHAIN) is Standing.PROVEN and proof.sent(HONEST.ref(number), CHAIN)
+        assert not proof.shows_finality
+        clock.now += HIDE_SECONDS / 2
+    assert proof.admits(HONEST.ref(60), OTHER) is Standing.FAR
+
+
+@in_short_reach
+def test_a_derivation_that_does_not_wait_any_more_hides_no_finality() -> None:
+    """[LIF34] Its chain was set aside before it took its first unproven block."""
+    clock = ManualClock(0.0)
+    proof = Proof(clock, {CHAIN: None, OTHER: None})
+    proof.chain.advance(HONEST.ref(90))
+    assert proof.admits(HONEST.ref(60), OTHER) is Standing.WAITING and not proof.shows_finality
+    clock.now += WAITING_SECONDS
+    assert proof.sent(HONEST.ref(90), CHAIN) and proof.shows_finality

@@ -247,8 +247,14 @@ async def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process
 
 
 def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
-    """Neither of the two is enough."""
-    for answers, seconds, is_lost in ((4, 60.0, False), (5, 59.9, False), (5, 60.0, True)):
+    """Neither of the two is enough, nor a minute in which the server did not answer at all."""
+    for down, answers, seconds, is_lost in (
+        (0, 4, 60.0, False),
+        (0, 5, 59.9, False),
+        (0, 5, 60.0, True),
+        (90, 5, 59.9, False),
+        (90, 5, 60.0, True),
+    ):
         chain = AltDaChain(forks_until("granite"))
         (lost,) = chain.commit(*ITEMS[:1], stored=False)
         chain.mine_until(chain.mine_commitments(lost) + WINDOW)
@@ -259,8 +265,11 @@ def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
         assert chain.deriver.add_challenges(chain.mine())
         assert resolver.is_last_chance
         client = AltDaClient(resolver, cast(Client, sent), Meter("derivation"), Logger("test"))
+        client.request((), None, 1000.0 - down)
+        sent.take()
+        client.on_input(InputUnavailable(lost, False, "down", 1), 1000.0 - down)
         for index in range(answers):
-            now = 1000.0 + seconds * index / (answers - 1)
+            now = 1000.5 + seconds * index / (answers - 1)
             client.request((), None, now)
             assert resolver.next() == resolver.needed
             (request,) = sent.take()

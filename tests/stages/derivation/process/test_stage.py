@@ -257,6 +257,29 @@ def test_resets_for_the_same_missing_blobs_come_at_growing_intervals(
     assert resets[3] - resets[0] > 0.2 * (2 + 4 + 8)
 
 
+async def test_blobs_that_were_found_before_are_waited_for_again(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[T8] The engine starts derivation again, and the sources of blobs do not have them for a moment."""
+    monkeypatch.setattr(stages, "BLOBS_NOT_FOUND_SECONDS", 1.5)
+    harness = StageHarness(recording, tmp_path)
+    late: list[BlobsRequest] = []
+
+    def has_blobs(request: BlobsRequest) -> bool:
+        is_late = not late or (request.block == late[0].block and len(late) < 3)
+        late.extend([request] * is_late)
+        return not is_late
+
+    harness.has_blobs = has_blobs
+    async with harness.running():
+        await harness.until(lambda: len(harness.derived) == 5)
+        await asyncio.sleep(1.5)
+        late[:], harness.reset = [], harness.reset + 1
+        harness.engine_status.set(EngineStatus(harness.reset, None, None, None, None, None, False, False))
+        await harness.until(lambda: len(harness.derived) == 10)
+    assert not any(start.reason for start in harness.starts())
+
+
 def _is_ahead(message: Message) -> bool:
     return isinstance(message, BlobsRequest) and not message.urgent
 

@@ -142,6 +142,24 @@ async def test_endpoints_of_another_chain_and_behind_are_named() -> None:
             assert [verdict.times for verdict in checked.endpoints.pool.verdicts if verdict] == [times] * 2
 
 
+@pytest.mark.condition("C2")
+@pytest.mark.parametrize("is_recent", [True, False])
+async def test_a_fork_with_more_blocks_than_that_of_the_majority_is_found(is_recent: bool) -> None:
+    """[LHD27] The majority's blocks at its heads are younger than a minute; older ones may be those of a stuck node."""
+    fork = recent_chain(60)
+    majority = FakeL1Chain(60, fork.headers[0].timestamp)
+    majority._genesis_time += 12 * (10 if is_recent else 4)
+    majority.reorg(20, 10)
+    servers = [fork.methods(5), *[majority.methods(5)] * 2]
+    async with running_checks(servers, fork) as checked:
+        await checked.step()
+        behind = EndpointFault.BEHIND
+        assert checked.faults == ([EndpointFault.FORKED, None, None] if is_recent else [None, behind, behind])
+        if is_recent:
+            assert "its block 49 is" in checked.reasons[0]
+            assert checked.endpoints.pick() is checked.endpoints.all[1]
+
+
 @pytest.mark.fault("F11")
 async def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one in use is at block 39 while another one is far beyond."""

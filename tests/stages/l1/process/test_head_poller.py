@@ -192,6 +192,30 @@ async def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytes
             assert polled.tracker.head == chain.ref(chain.head) and polled.newest.take(chain.head) is None
 
 
+async def test_a_head_that_changes_between_two_old_blocks_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A balancer before two nodes that are both stuck shows the newer block and its parent in turn."""
+    clock, chain = ManualClock(1000.0), FakeL1Chain(10)
+    monkeypatch.setattr(head_poller, "time", SimpleNamespace(monotonic=clock, time=time.time))
+    labels = {"latest": 8}
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return chain.methods(5)["eth_getBlockByNumber"](hex(labels.get(number, 0)), full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        for number in (8, 9, 8, 9):
+            labels["latest"] = number
+            await polled.poller.poll_head()
+        for number in (8, 9) * 15:
+            assert polled.poller.problems == () or clock.now > 1300
+            clock.now += 12
+            labels["latest"] = number
+            await polled.poller.poll_head()
+        assert polled.tracker.head == chain.ref(9) and polled.new_heads == [False, False]
+        assert [problem.text for problem in polled.poller.problems] == [
+            f"the L1 head {chain.ref(9)} has not changed for 360 s"
+        ]
+
+
 async def test_safe_and_finalized_block() -> None:
     """[LHD6]"""
     chain = FakeL1Chain(10)
@@ -228,6 +252,41 @@ async def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_droppe
         await polled.poller.poll_finality()
         assert polled.tracker.finalized == chain.ref(3)
         assert not polled.poller.contradiction
+
+
+async def test_an_endpoint_whose_finality_is_behind_contradicts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """[LHD23] Its beacon node is an epoch behind that of the endpoint before; another one is asked soon."""
+    chain, labels = FakeL1Chain(10), {"finalized": 5}
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return chain.methods(5)["eth_getBlockByNumber"](hex(labels[number]) if number in labels else number, full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        assert await polled.poller.poll_finality() == 384.0
+        for finalized, interval in ((4, 12.0), (3, 12.0), (6, 384.0)):
+            labels["finalized"] = finalized
+            assert await polled.poller.poll_finality() == interval
+            assert polled.tracker.finalized == chain.ref(max(finalized, 5)) and polled.poller.problems == ()
+        assert "L1-CONTRADICTS" not in capsys.readouterr().err
+
+
+async def test_a_finalized_block_is_disproved_by_polls_in_a_row_alone() -> None:
+    """[LHD23] One node of several behind a URL is on another fork, while L1 finalizes nothing."""
+    chain, fork = FakeL1Chain(10), FakeL1Chain(10)
+    fork.reorg(9, 9)
+    served = [chain]
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return served[-1].methods(5)["eth_getBlockByNumber"](number, full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        await polled.poller.poll_finality()
+        for _ in range(DISPROOFS + 1):
+            served.append(fork)
+            assert await polled.poller.poll_finality() == 12.0
+            assert polled.tracker.finalized == chain.ref(3)
+            served.append(chain)
+            assert await polled.poller.poll_finality() == 384.0
 
 
 @pytest.mark.condition("C8")

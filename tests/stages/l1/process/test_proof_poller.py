@@ -12,11 +12,13 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.l1 import proof
 from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.l1.process import proof_poller
 from rollup_node.stages.l1.process.stage import L1Stage
-from rollup_node.stages.l1.stored_root import decode_stored_root
+from rollup_node.stages.l1.proof import Unproven
+from rollup_node.stages.l1.stored_root import StoredRoot, decode_stored_root, encode_stored_root
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import (
     L1Heads,
@@ -334,6 +336,18 @@ async def test_a_finality_update_that_does_not_come_holds_up_no_head(monkeypatch
         await clients.until(lambda: clients.numbers[0] == HEAD)
         assert stopwatch.seconds < 4
         hanging.set()
+
+
+async def test_what_a_chain_uses_unproven_is_kept_while_the_node_runs_without_it(tmp_path: Path) -> None:
+    """[LCP13] When it is back, its engine still has what was derived by those blocks."""
+    l1, path, other = L1(), tmp_path / "checkpoint.json", PLAIN_ROLLUP.l2_chain_id + 1
+    used = {other: Unproven(5, 9, l1.chain.hash(9))}
+    root, validators = l1.beacon.root(CHECKPOINT), l1.beacon.network.genesis_validators_root
+    replace_private_file(path, encode_stored_root(StoredRoot(validators, root, root, CHECKPOINT, used)))
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
+        await clients.until(lambda: clients.numbers[2] == 40)
+        await clients.until(lambda: decode_stored_root(path.read_bytes()).slot == 40)
+    assert decode_stored_root(path.read_bytes()).unproven == used
 
 
 async def test_a_kept_root_that_cannot_be_written_is_a_warning(
