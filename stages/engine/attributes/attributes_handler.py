@@ -32,9 +32,13 @@ from contextlib import suppress
 import msgspec
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, has_selectable_bundle, other_upgrade
-from rollup_node.stages.engine.attributes.attributes_job import LOST_BUILDS, BuildProbe, may_lack_gas
-from rollup_node.stages.engine.attributes.attributes_job import AttributesJob as AttributesJob
-from rollup_node.stages.engine.attributes.attributes_job import AttributesStep as AttributesStep
+from rollup_node.stages.engine.attributes.attributes_job import (
+    LOST_BUILDS,
+    AttributesJob,
+    AttributesStep,
+    BuildProbe,
+    may_lack_gas,
+)
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold
-from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
 from rollup_node.stages.messages.engine import BatchParent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle

@@ -5,7 +5,7 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
-from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
+from rollup_node.stages.engine.core.start_rows import SEARCH_PAUSE
 from rollup_node.stages.messages.engine import AttributesResult
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import CoreHarness, started

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.attributes.attributes_job import AttributesStep
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController

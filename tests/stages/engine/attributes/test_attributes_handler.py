@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesStep
+from rollup_node.stages.engine.attributes.attributes_job import AttributesStep
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,

@@ -7,7 +7,8 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
 from rollup_node.stages.engine.attributes import attributes_handler as module
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.attributes.attributes_job import AttributesStep
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,

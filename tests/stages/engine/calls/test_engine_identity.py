@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.node.setup.networks import find_network
@@ -61,6 +61,7 @@ def test_answers_of_another_form_name_nobody(answer: Any) -> None:
     assert identity_of_text(answer if answer != "x" else " ") is None
 
 
+@settings(max_examples=30)
 @given(
     st.recursive(
         st.none() | st.text() | st.integers(),

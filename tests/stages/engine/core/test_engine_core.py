@@ -9,8 +9,8 @@ from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, MAX_OVERLAP_BLOCKS, POLL_SECONDS
+from rollup_node.stages.engine.core.start_rows import SEARCH_PAUSE
 from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
-from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse, PipelineStart, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse

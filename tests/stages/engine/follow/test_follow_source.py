@@ -1,7 +1,6 @@
 """Following another node: which statuses are refused, which calls a round makes, and how long the chain is held [FSR2,
 FSR3, FSR6, FSR7, FSR11]."""
 
-import re
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +28,7 @@ from rollup_node.stages.engine.follow.follow_source import (
 )
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError, TemporaryError
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 
 CHAIN = chain_with()
@@ -104,46 +103,6 @@ def test_heads_that_are_known_are_not_read_again() -> None:
     assert played.source.ready and played.source.imported(heads) == heads
 
 
-def other(at: int, /, **fields: Any) -> L2BlockRef:
-    """Return that block of our chain with other fields."""
-    return msgspec.structs.replace(REFS[at], **fields)
-
-
-INCONSISTENT = [
-    (status(13, 14, 8), FollowReason.HEAD_ORDER, r"its safe head 14:0x\w+ is ahead of its local safe head 13:"),
-    (status(16, 14, 15), FollowReason.HEAD_ORDER, r"its finalized head 15:0x\w+ is ahead of its safe head 14:"),
-    (replaced(local_safe=OTHERS[14]), FollowReason.HEAD_HASH, r"its safe head 14:0x\w+ is not its local safe head 14:"),
-    (replaced(finalized=other(8, hash=ZERO_HASH)), FollowReason.NO_HEAD, "it has no finalized head yet"),
-    (replaced(safe=other(14, number=15)), FollowReason.BLOCK_TIME, "of another chain: its time is"),
-    (replaced(finalized=other(0, hash=OTHERS[1].hash)), FollowReason.GENESIS, "of another chain: genesis is 0:"),
-    (
-        replaced(finalized=OTHERS[6]),
-        FollowReason.FINALIZED,
-        r"its finalized head 6:0x\w+ contradicts the finalized",
-    ),
-]
-OF_SEVERAL_CHAINS = [
-    (replaced(safe=OTHERS[14]), FollowReason.OTHER_BRANCH, r"its safe head 14:0x\w+ is not on the chain of its local"),
-    (replaced(finalized=OTHERS[8]), FollowReason.OTHER_BRANCH, r"its finalized head 8:0x\w+ is not on the chain of"),
-    (
-        replaced(local_safe=OTHERS[5], safe=OTHERS[4], finalized=OTHERS[3]),
-        FollowReason.FINALIZED,
-        "its local safe head 5:.* contradicts",
-    ),
-]
-
-
-@pytest.mark.parametrize(("follow_status", "reason", "text"), [*INCONSISTENT, *OF_SEVERAL_CHAINS])
-def test_inconsistent_heads_are_refused(follow_status: FollowStatus, reason: FollowReason, text: str) -> None:
-    """[FSR2, FSR6] Before anything is asked for where the status shows it."""
-    played = Round()
-    error = played.refused(follow_status)
-    assert (error.result, error.reason) == (FollowResult.INVALID_STATE, reason)
-    assert re.search(text, str(error))
-    asks = follow_status in [item[0] for item in OF_SEVERAL_CHAINS]
-    assert (played.asked == [GetFollowStatus()]) is not asks
-
-
 def test_a_block_from_the_future_is_refused_at_once() -> None:
     """[FSR6] By the clock of this machine, with the tolerance that gossiped blocks have [VAL6]."""
     played = Round()
@@ -153,25 +112,6 @@ def test_a_block_from_the_future_is_refused_at_once() -> None:
     assert str(error).endswith("is 6 s ahead of this machine's clock") and played.asked == [GetFollowStatus()]
     played.unix += 1.0
     assert played.play(status()).source.ready
-
-
-@pytest.mark.parametrize("number", [101, 102, 104])
-def test_every_l1_block_has_to_be_canonical(number: int) -> None:
-    """[FSR2]"""
-    played = Round()
-    played.l1[number] = L1BlockRef(bytes(31) + b"\x01", number, ZERO_HASH, 0)
-    error = played.refused(status())
-    assert error.result is FollowResult.L1_MISMATCH
-    assert f"of the source, {BlockId(number, CHAIN.l1_ref(number).hash)}, is not canonical" in str(error)
-
-
-@pytest.mark.parametrize("answer", [None, Unavailable("L1 is away")])
-def test_an_l1_block_that_cannot_be_read(answer: Unavailable | None) -> None:
-    played = Round()
-    played.l1[102] = answer
-    error = played.refused(status())
-    assert error.result is FollowResult.L1_LOOKUP
-    assert ("L1 is away" if answer else "our L1 does not have L1 block 102 of the source") in str(error)
 
 
 def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> None:

@@ -220,7 +220,7 @@ def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:
 
 
 def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
-    sequencer = Sequencer(config_of(chain, sequencer_enabled=True), stopped=True)
+    sequencer = Sequencer(config_of(chain, sequencer_enabled=True, sequencer_stopped=True))
     assert sequencer.stop() == "sequencer not running"
     head = chain.genesis.hash
     text = f"no prestate, cannot determine if sequencer start at 0x{head.hex()} is safe"

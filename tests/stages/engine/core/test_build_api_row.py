@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CoreAnswer
-from rollup_node.stages.engine.sequencer.build_api_row import MAX_REQUESTS
+from rollup_node.stages.engine.core.build_api_row import MAX_REQUESTS
 from rollup_node.stages.messages import control
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.hex_encoding import to_hex

@@ -6,8 +6,8 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.engine.core.verification_rows import LABEL_SECONDS
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
-from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import CommitBlockRequest, OpenBlockRequest
@@ -143,10 +143,7 @@ def test_nothing_unsafe_is_taken_in_until_the_block_is_replaced(chain: ChainFixt
     """[IV6], optimism#21948: gossip of the denied block's chain leads to no second reset."""
     harness = judged(chain)
     refs = derive(harness, 3)
-    at, others = refs[3], []
-    for _ in range(3):
-        others.append(chain.seal(at, chain.attributes(at, 100, [chain.user])))
-        at = chain.ref(others[-1])
+    others = [chain.payloads[ref.hash] for ref in chain.extend(refs[3], 3, [chain.user])]
     deny(harness, refs, 3)
     sibling = chain.seal(refs[2], chain.attributes(refs[2], 100, [chain.user, chain.user]))
     for payload in (chain.payloads[refs[3].hash], *others, sibling):
@@ -187,9 +184,7 @@ def test_the_engine_is_not_pointed_over_a_denied_block(chain: ChainFixture) -> N
     harness = judged(chain, p2p=True)
     refs = derive(harness, 3)
     replacement = replaced(harness, refs, 3)
-    at = refs[3]
-    for _ in range(4):
-        at = chain.ref(chain.seal(at, chain.attributes(at, 100, [chain.user])))
+    at = chain.extend(refs[3], 4, [chain.user])[-1]
     harness.gossip(chain.payloads[at.hash])
     for _ in range(20):
         harness.pass_time(2.0)

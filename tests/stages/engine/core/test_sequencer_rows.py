@@ -12,9 +12,8 @@ from rollup_node.stages.engine.calls.calls import (
     PendingCall,
 )
 from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
+from rollup_node.stages.engine.core.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.heads.context import TaskBackoff
-from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.messages import control
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with
@@ -337,8 +336,7 @@ def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() ->
 
 def test_admin_requests_are_bounded_and_known() -> None:
     chain, now = chain_with(), Instant(1_000.0, 50.0)
-    config = config_of(chain, sequencer_enabled=True)
-    state = CoreState(config, first_reset=0, stopped=False, backoff=TaskBackoff())
+    state = CoreState(config_of(chain, sequencer_enabled=True))
     state.sequencer.sequencer.stopping = True
     for number in range(2 * MAX_ADMIN_REQUESTS):
         for _ in range(2):

@@ -8,8 +8,8 @@ import pytest
 from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import PayloadAnswer
+from rollup_node.stages.engine.core.unsafe_rows import PROBLEM
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
-from rollup_node.stages.engine.unsafe.unsafe_rows import PROBLEM
 from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -153,7 +153,7 @@ def test_blocks_of_another_sequencer_that_follow_ours() -> None:
     """[SEQ41] They show that ours are in its chain."""
     harness = sequencing()
     last = harness.chain.ref(harness.keeps.signed[-1])
-    other = harness.chain.seal(last, harness.chain.attributes(last, last.l1_origin.number, [harness.chain.user] * 5))
+    other = harness.chain.payloads[harness.chain.extend(last, 1, [harness.chain.user] * 5)[0].hash]
     harness.request(StopSequencerRequest(1))
     harness.run_until_idle()
     harness.engine.lose(last.number - 2)
@@ -166,13 +166,10 @@ def test_blocks_of_another_sequencer_that_follow_ours() -> None:
 
 def blocks_of_others(harness: CoreHarness, on: int, count: int) -> list[ExecutionPayload]:
     """Blocks of another sequencer on the block of that number, which no engine has."""
-    ref, others = harness.chain.ref(harness.engine.canonical()[on]), []
-    for _ in range(count):
-        attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
-        others.append(harness.chain.seal(ref, attributes))
-        ref = harness.chain.ref(others[-1])
-    harness.engine.lost |= {other.block_hash for other in others}
-    return others
+    chain = harness.chain
+    refs = chain.extend(chain.ref(harness.engine.canonical()[on]), count, [chain.user] * 7)
+    harness.engine.lost |= {ref.hash for ref in refs}
+    return [chain.payloads[ref.hash] for ref in refs]
 
 
 def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:

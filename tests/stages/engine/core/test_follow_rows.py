@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose, FollowReason, FollowStatus
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
-from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -77,14 +77,9 @@ class Follower:
             else:
                 self.harness.run_others(hold)
 
-    def branch(self, parent: L2BlockRef, length: int) -> list[L2BlockRef]:
-        """Blocks on another branch."""
-        refs = []
-        for _ in range(length):
-            attributes = self.chain.attributes(parent, parent.l1_origin.number, [self.chain.user])
-            parent = self.chain.ref(self.chain.seal(parent, attributes))
-            refs.append(parent)
-        return refs
+    def branch(self, at: int, length: int) -> list[L2BlockRef]:
+        """Return the chain with so many other blocks above a number."""
+        return [*self.refs[: at + 1], *self.chain.extend(self.refs[at], length, [self.chain.user])]
 
 
 MOVED = "moved to the follow source's chain"
@@ -139,7 +134,7 @@ def test_a_block_that_comes_soon_is_no_problem() -> None:
 def test_a_sequencer_goes_on_without_a_block_that_no_engine_has(step: int) -> None:
     """[FSR3] Whether the source names one block for good, or another one in each round."""
     follower = Follower(20, sequencer_enabled=True)
-    others = [*follower.refs[:18], *follower.branch(follower.refs[17], 30)]
+    others = follower.branch(17, 30)
     follower.engine.lost |= {ref.hash for ref in others[18:]}
     grown = [follower.heads[0]]
     for second in range(40):
@@ -159,7 +154,7 @@ def test_another_chain_is_moved_to() -> None:
     """[FSR3]"""
     follower = Follower(20)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.says(14, 12, 4, others)
     assert follower.heads == (14, 14, 12, 4)
     assert follower.harness.core.heads is not None
@@ -173,7 +168,7 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
     follower.harness.actions.clear()
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.says(14, 12, 4, others)
     follower.round()
     (reset,) = follower.harness.done(act.ResetStarted)
@@ -189,7 +184,7 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     """[FSR11] Its word alone shows nothing: not a safe head on our chain, and not one that the engine does not have."""
     follower = Follower(20, sequencer_enabled=True)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.engine.lost |= {ref.hash for ref in others[9:]}
     follower.says(14, 12, 4, others)
     follower.round()
@@ -217,7 +212,7 @@ def test_what_is_shown_ends_with_a_new_start() -> None:
 def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> None:
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.harness.source = FollowStatus(None, others[14], others[12], others[4])
     follower.harness.wait(10.5)
     follower.harness.run_others(CallPurpose.START)
@@ -236,7 +231,7 @@ def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> 
 def test_an_engine_that_refuses_the_source_s_chain_is_named() -> None:
     follower = Follower(20)
     follower.says(10, 8, 6)
-    others = [*follower.refs[:5], *follower.branch(follower.refs[4], 30)]
+    others = follower.branch(4, 30)
     # It agrees on nothing that is final here, but has nothing at that height to compare.
     follower.harness.source = FollowStatus(None, others[30], others[29], others[3])
     follower.round()
@@ -388,10 +383,7 @@ def _waiting_for_a_lost_source(**config: Any) -> Follower:
 
 CHAIN = chain_with(l1_step=2)
 MAIN = CHAIN.build(30)
-SIDE = [*MAIN[:11], *MAIN[11:]]
-for _number in range(11, 31):
-    _attributes = CHAIN.attributes(SIDE[_number - 1], SIDE[_number - 1].l1_origin.number, [CHAIN.user])
-    SIDE[_number] = CHAIN.ref(CHAIN.seal(SIDE[_number - 1], _attributes))
+SIDE = [*MAIN[:11], *CHAIN.extend(MAIN[10], 20, [CHAIN.user])]
 HEAD = st.tuples(st.booleans(), st.integers(0, 30))
 STEP = st.one_of(
     st.tuples(st.just("status"), st.tuples(HEAD, HEAD, HEAD)),

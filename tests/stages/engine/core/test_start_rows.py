@@ -13,8 +13,8 @@ from rollup_node.stages.engine.calls.engine_api import (
     NewPayload,
     Unavailable,
 )
+from rollup_node.stages.engine.core.start_rows import MAX_ETA, POLL_SECONDS, SAMPLES, STALL_SECONDS, SyncProgress
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSyncState
-from rollup_node.stages.engine.starts.el_sync_row import MAX_ETA, POLL_SECONDS, SAMPLES, STALL_SECONDS, SyncProgress
 from rollup_node.stages.messages.codes import Code
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
