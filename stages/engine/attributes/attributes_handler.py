@@ -66,11 +66,8 @@ class AttributesHandler:
     `reset` is the number of the start that derivation works on; within it attributes are numbered by `sequence`. Up to
     number `was_safe` the engine's blocks were safe at the start."""
 
-    def __init__(
-        self, rollup: RollupConfig, controller: EngineController, verification: Verification | None = None
-    ) -> None:
-        self.rollup = rollup
-        self._verification = verification or Verification(rollup.l2_chain_id, False)
+    def __init__(self, rollup: RollupConfig, controller: EngineController, verification: Verification) -> None:
+        self.rollup, self._verification = rollup, verification
         self.was_safe = 0
         self.schedule = rollup.schedule()
         self.controller = controller
