@@ -56,15 +56,6 @@ def test_a_block_that_the_supervisor_finalizes_is_recorded_first(harness: CoreHa
     assert harness.status.finalized == refs[3] and harness.engine.finalized == refs[3].hash
 
 
-def test_a_reset_drops_a_finality_that_waits(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
-    """The block may be of another chain then."""
-    harness.core.decide(Promote("safe", refs[3], harness.chain.l1_ref(105)), harness.now)
-    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    harness.core.decide(Promote("finalized", refs[3]), harness.now)
-    decide(harness, ForceStart(None))
-    assert harness.status.finalized == refs[0]
-
-
 def test_an_older_or_repeated_promotion_changes_nothing(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[SDB14]: what is recorded after it stays, and so do the heads."""
     for number, source in ((1, 103), (1, 106), (0, 100), (2, 104), (2, 103), (3, 103)):
@@ -74,13 +65,6 @@ def test_an_older_or_repeated_promotion_changes_nothing(harness: CoreHarness, re
     promote(harness, 2, 105)
     promote(harness, 3, 105)
     assert recorded(harness) == [*RECORDED, (105, 3)] and harness.status.safe == refs[3]
-
-
-def test_after_an_l1_reorg_a_promotion_may_have_a_lower_l1_block(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
-    """[SDB11, SDB14]"""
-    decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
-    promote(harness, 3, 103)
-    assert recorded(harness) == [(0, 0), (103, 3)] and harness.status.safe == refs[3]
 
 
 def test_blocks_that_were_read_before_a_reset_are_not_promoted(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
@@ -115,13 +99,6 @@ def test_the_replacement_of_a_block_deletes_no_entry(harness: CoreHarness, refs:
     assert harness.record.entries[-1].safe_head == replacement.id
 
 
-def test_a_reset_above_the_last_entry_deletes_none(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
-    """[SDB15]: as after a restart, when a second node has kept the supervisor going."""
-    decide(harness, ForceStart(Heads(refs[4], refs[4], refs[4], refs[0], refs[4], refs[4])))
-    assert harness.status.safe == refs[4]
-    assert recorded(harness) == RECORDED
-
-
 def test_promotions_during_a_start_wait_for_its_heads(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[IOP28, SDB2]: the supervisor does not repeat them."""
     harness.core.decide(ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2])), harness.now)
@@ -132,12 +109,3 @@ def test_promotions_during_a_start_wait_for_its_heads(harness: CoreHarness, refs
     harness.run_until_idle()
     assert recorded(harness) == [*RECORDED, (105, 3), (106, 4)]
     assert harness.status.safe == refs[4] and harness.engine.safe == refs[4].hash
-
-
-def test_another_start_drops_the_promotions_that_wait(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
-    """[IOP28]"""
-    start = ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2]))
-    harness.core.decide(start, harness.now)
-    harness.core.decide(Promote("safe", refs[3], harness.chain.l1_ref(105)), harness.now)
-    decide(harness, start)
-    assert recorded(harness) == RECORDED and harness.status.safe == refs[2]

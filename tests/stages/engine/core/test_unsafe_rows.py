@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.core.unsafe_rows import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
+from rollup_node.stages.engine.core.unsafe_rows import SHOW_SECONDS, STALE_SECONDS
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -84,44 +84,6 @@ class Gap:
     def problem(self) -> str | None:
         shown = [action for action in self.harness.actions if isinstance(action, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
-
-
-def test_the_engine_gets_the_lowest_block_above_a_gap_and_fetches_the_rest() -> None:
-    """[UNS6] newPayload, then a forkchoice update with our labels; the queue goes on above."""
-    gap = Gap(3, syncs=True, p2p=True)
-    gap.gossip(12, 11, 10)
-    gap.run(TICK)
-    assert gap.heads == (3, 0) and not gap.calls, "the blocks may come in another order"
-    gap.run(TICK + 2)
-    assert gap.heads == (12, 0)
-    first, second, *_ = gap.calls
-    assert gap.calls[-1].call == api.GetBlockRef(0), "that its chain has our safe head"
-    assert first.call == api.NewPayload(gap.chain.payloads[gap.refs[10].hash])
-    assert second.call == api.ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
-    assert gap.inserted == [10, 10] and gap.requested == [] and gap.problem is None
-    assert gap.engine.head == gap.refs[12].hash
-
-
-@pytest.mark.parametrize(
-    ("config", "engine", "peers"),
-    [
-        ({"p2p": True}, True, True),
-        ({"p2p": True, "fill_gaps": False}, True, False),
-        ({"p2p": True, "gaps_from_engine": False}, False, True),
-        ({}, True, False),
-    ],
-)
-def test_who_is_asked_for_a_gap(config: dict[str, bool], engine: bool, peers: bool) -> None:
-    """[UNS5, UNS6] By default the engine, and after a while peers as well."""
-    gap = Gap(3, **config)
-    gap.gossip(10)
-    gap.run(TICK + 1)
-    assert bool(gap.inserted) is engine and bool(gap.requested) is (peers and not engine)
-    gap.run(TICK + int(PEERS_SECONDS))
-    assert bool(gap.requested) is peers
-    gap.gossip(*range(4, 10))
-    gap.run(1)
-    assert gap.heads == (10, 0)
 
 
 def test_an_engine_that_cannot_fetch_is_named_and_derivation_goes_on() -> None:
