@@ -57,7 +57,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "64 MiB": "stages.rpc.process.interop_server.MAX_WAITING_BYTES",
         "10 s": "stages.rpc.process.websocket.SEND_SECONDS",
     },
-    "promotions by an interop supervisor": {"1,000 wait": "stages.engine.heads.interop.MAX_EARLY"},
+    "promotions by an interop supervisor": {"1,000 wait": "stages.engine.core.interop.MAX_EARLY"},
     "a request for a profile": {
         "16 connections": "stages.rpc.process.stage.PPROF_LIMITS.connections",
         "8 per address": "stages.rpc.process.stage.PPROF_LIMITS.per_address",

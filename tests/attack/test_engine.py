@@ -25,7 +25,7 @@ CHAIN = chain_with()
 TIMEOUT = 1.0
 MEGABYTES = 400
 """A body that is refused may have 256 MiB."""
-FAST = {"rollup_node.stages.engine.heads.context.MAX_SECONDS": 0.2}
+FAST = {"rollup_node.stages.engine.core.rows.MAX_SECONDS": 0.2}
 RESETS = [0]
 """The starts that the process has given, each of which the next attack has it abandon."""
 

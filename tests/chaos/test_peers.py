@@ -132,7 +132,7 @@ def test_engines_fetch_gaps_or_are_named(net: Devnet, module_leftovers: Leftover
     source, peer = ("--el-sync-from", net.node("sequencer")["engine"]), net.node("sequencer")["p2p"]
     options = {"p2p.sync.req-resp": "false", "verifier.l1-confs": L1_CONFS}
     fetching = ExtraNode(module_leftovers, net, peer, options, "fetching", source)
-    numbers = {"rollup_node.stages.engine.unsafe.unsafe_rows.SHOW_SECONDS": 4.0}
+    numbers = {"rollup_node.stages.engine.core.unsafe_rows.SHOW_SECONDS": 4.0}
     alone = ExtraNode(module_leftovers, net, peer, options, "alone", numbers=numbers)
     nodes = fetching, alone
     try:

@@ -32,9 +32,13 @@ from contextlib import suppress
 import msgspec
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, has_selectable_bundle, other_upgrade
-from rollup_node.stages.engine.attributes.attributes_job import LOST_BUILDS, BuildProbe, may_lack_gas
-from rollup_node.stages.engine.attributes.attributes_job import AttributesJob as AttributesJob
-from rollup_node.stages.engine.attributes.attributes_job import AttributesStep as AttributesStep
+from rollup_node.stages.engine.attributes.attributes_job import (
+    LOST_BUILDS,
+    AttributesJob,
+    AttributesStep,
+    BuildProbe,
+    may_lack_gas,
+)
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
@@ -62,11 +66,8 @@ class AttributesHandler:
     `reset` is the number of the start that derivation works on; within it attributes are numbered by `sequence`. Up to
     number `was_safe` the engine's blocks were safe at the start."""
 
-    def __init__(
-        self, rollup: RollupConfig, controller: EngineController, verification: Verification | None = None
-    ) -> None:
-        self.rollup = rollup
-        self._verification = verification or Verification(rollup.l2_chain_id, False)
+    def __init__(self, rollup: RollupConfig, controller: EngineController, verification: Verification) -> None:
+        self.rollup, self._verification = rollup, verification
         self.was_safe = 0
         self.schedule = rollup.schedule()
         self.controller = controller

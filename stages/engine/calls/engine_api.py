@@ -85,7 +85,6 @@ class ForkchoiceAnswer(msgspec.Struct, frozen=True):
 class PayloadAnswer(msgspec.Struct, frozen=True):
     status: str
     error: str | None = None
-    latest_valid: Hash | None = None
 
 
 class SyncingBlocks(msgspec.Struct, frozen=True):
@@ -200,10 +199,7 @@ def build_start_result(answer: object) -> CallResult:
         if answer.payload_id is None:
             return CallResult(CallStatus.RETRY, "the engine started no block: it gave no payload id")
         return CallResult(CallStatus.DONE, "")
-    text = _status_text("building a block", answer.status, answer.error)
-    if answer.status in _INVALID:
-        return CallResult(CallStatus.INVALID, text)
-    return CallResult(CallStatus.SYNCING if answer.status == "SYNCING" else CallStatus.RETRY, text)
+    return _not_valid("building a block", answer)
 
 
 def forkchoice_result(answer: object) -> CallResult:
@@ -216,7 +212,7 @@ def forkchoice_result(answer: object) -> CallResult:
         return CallResult(CallStatus.RETRY, "the engine's answer is not one to a forkchoice update")
     if answer.status == "VALID":
         return CallResult(CallStatus.DONE, "")
-    return CallResult(CallStatus.RESET, _status_text("a forkchoice update", answer.status, answer.error))
+    return CallResult(CallStatus.RESET, _status_text("a forkchoice update", answer))
 
 
 def insert_result(answer: object) -> CallResult:
@@ -229,14 +225,18 @@ def insert_result(answer: object) -> CallResult:
         return CallResult(CallStatus.RETRY, "the engine's answer is not one to a new payload")
     if answer.status == "VALID":
         return CallResult(CallStatus.DONE, "")
-    text = _status_text("a new payload", answer.status, answer.error)
+    return _not_valid("a new payload", answer)
+
+
+def _not_valid(what: str, answer: ForkchoiceAnswer | PayloadAnswer) -> CallResult:
     if answer.status in _INVALID:
-        return CallResult(CallStatus.INVALID, text)
-    return CallResult(CallStatus.SYNCING if answer.status == "SYNCING" else CallStatus.RETRY, text)
+        return CallResult(CallStatus.INVALID, _status_text(what, answer))
+    status = CallStatus.SYNCING if answer.status == "SYNCING" else CallStatus.RETRY
+    return CallResult(status, _status_text(what, answer))
 
 
-def _status_text(what: str, status: str, error: str | None) -> str:
-    return f"the engine answers {status} to {what}" + (f": {error}" if error else "")
+def _status_text(what: str, answer: ForkchoiceAnswer | PayloadAnswer) -> str:
+    return f"the engine answers {answer.status} to {what}" + (f": {answer.error}" if answer.error else "")
 
 
 def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes, number: int, answer: object) -> None:
@@ -288,7 +288,7 @@ def open_error(answer: object) -> BuildError | None:
         return _temporary("nil id in forkchoice result when expecting a valid ID") if missing else None
     text = _FORKCHOICE_STATUSES.get(answer.status, f'unknown forkchoice status: "{answer.status}"')
     text = text or f"unexpected {answer.status} status, could not update forkchoice"
-    if answer.status in ("INVALID", "INVALID_BLOCK_HASH"):
+    if answer.status in _INVALID:
         return BuildError(PRESTATE, f"invalid payload attributes: {text}")
     return _temporary(text)
 
@@ -325,12 +325,10 @@ def commit_error(answer: object) -> BuildError | None:
         return BuildError(SERVER_ERROR, f"failed to insert payload: failed to execute payload: {_reason(answer)}")
     if answer.status == "VALID":
         return None
-    if answer.status in ("INVALID", "INVALID_BLOCK_HASH"):
+    if answer.status in _INVALID:
         return BuildError(INVALID_INPUT, f"execution invalid: {answer.error or answer.status}")
     return BuildError(TEMPORARY, f"the engine answers {answer.status} to the payload")
 
 
 def _reason(answer: object) -> str:
-    if isinstance(answer, ErrorAnswer):
-        return answer.message
-    return answer.text if isinstance(answer, Unavailable) else "the engine's answer is not one to this call"
+    return answer.message if isinstance(answer, ErrorAnswer) else answer_text(answer)

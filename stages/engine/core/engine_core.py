@@ -64,17 +64,17 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.build_api_row import BuildRequest
+from rollup_node.stages.engine.core.follow_rows import FollowReadRow, FollowTargetRow
+from rollup_node.stages.engine.core.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
+from rollup_node.stages.engine.core.interop import Decision
+from rollup_node.stages.engine.core.rows import Row, TaskBackoff, moves_heads
+from rollup_node.stages.engine.core.sequencer_rows import CommitRow, SequencerRequest
+from rollup_node.stages.engine.core.start_rows import SyncProgressRow
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.follow.follow_rows import FollowReadRow, FollowTargetRow
-from rollup_node.stages.engine.heads.context import Row, TaskBackoff, moves_heads
-from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
-from rollup_node.stages.engine.heads.interop import Decision
-from rollup_node.stages.engine.heads.verification_rows import DeniedRow
-from rollup_node.stages.engine.sequencer.build_api_row import BuildRequest
+from rollup_node.stages.engine.core.unsafe_rows import LostBlocksRow
+from rollup_node.stages.engine.core.verification_rows import DeniedRow
 from rollup_node.stages.engine.sequencer.sequencer import NOT_ENABLED
-from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRequest
-from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
-from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -106,17 +106,15 @@ IDLE_SECONDS = 30.0
 
 
 class EngineCore(CoreState):
-    """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
+    """`first_reset` is the number before that of the first start.
 
     Neither clock needs to be steady: all times come from the caller. `_rows` is the table above; `_owners` are the rows
     that take the failures of a purpose. `log` are
     the last stimuli, for a bug report."""
 
-    def __init__(
-        self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
-    ) -> None:
-        super().__init__(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
-        self._lost_blocks = LostBlocksRow(self, self.unsafe, lambda: self.sequencer.sequencer.enabled)
+    def __init__(self, config: EngineConfig, *, first_reset: int = 0, backoff: TaskBackoff | None = None) -> None:
+        super().__init__(config, first_reset=first_reset, backoff=backoff)
+        self._lost_blocks = LostBlocksRow(self)
         head_rows = [(row, row.due) for row in self._head_rows()]
         # Two rows have another place in the table as well.
         head_rows.insert(2, (self.gap_row, self.gap_row.due_at_once))
@@ -147,19 +145,19 @@ class EngineCore(CoreState):
 
     def _other_rows(self) -> tuple[Row, ...]:
         return (
-            CommitRow(self, self.sequencer),
+            CommitRow(self),
             self.leader_row,
             self.start_row,
             self.finality_row,
             *((self.label_row,) if self.verification.enabled else ()),
-            FollowReadRow(self, self.follow_row),
-            FollowTargetRow(self, self.follow_row),
+            FollowReadRow(self),
+            FollowTargetRow(self),
             self.overlap_row,
-            SafeHeadsRow(self, self.safe_heads, self.entry_wanted, self.safe_head_written),
+            SafeHeadsRow(self),
             self.output_row,
             self.safe_head_row,
             self.payload_row,
-            SyncProgressRow(self, self.el_sync, self.el_sync_row),
+            SyncProgressRow(self),
             self._lost_blocks,
         )
 

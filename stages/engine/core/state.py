@@ -2,36 +2,42 @@
 
 import msgspec
 
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
-from rollup_node.stages.engine.attributes.attributes_row import AttributesRow, DerivationSession
 from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow
+from rollup_node.stages.engine.core.attributes_row import AttributesRow, DerivationSession
+from rollup_node.stages.engine.core.build_api_row import BuildApiRow
+from rollup_node.stages.engine.core.follow_rows import FollowHeadRow
+from rollup_node.stages.engine.core.forkchoice_rows import FinalityRow, ForkchoiceRow
+from rollup_node.stages.engine.core.interop import Interop, InteropRow
+from rollup_node.stages.engine.core.rows import HeadRow, ReadRow, TaskBackoff
+from rollup_node.stages.engine.core.sequencer_rows import LeaderRow, SequencerRow
+from rollup_node.stages.engine.core.start_rows import SEARCHING, ELSyncRow, StartRow
+from rollup_node.stages.engine.core.unsafe_rows import GapRow, UnsafeBlockRow
+from rollup_node.stages.engine.core.verification_rows import LabelRow
 from rollup_node.stages.engine.follow.follow_source import FollowSource
-from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBackoff
-from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
-from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
-from rollup_node.stages.engine.heads.interop import Interop, InteropRow
-from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT, AWAITING_VERDICTS
-from rollup_node.stages.engine.heads.verification_rows import LabelRow
+from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.engine.heads.finality import Finality
+from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT, AWAITING_VERDICTS, Verification
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
-from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
-from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, SequencerRow
 from rollup_node.stages.engine.starts.el_sync import ELSync
-from rollup_node.stages.engine.starts.el_sync_row import SEARCHING, ELSyncRow
-from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
-from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlockRow
 from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.interop import Verdicts
-from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.messages.log_fields import FieldValue
+from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
@@ -41,53 +47,141 @@ MAX_OVERLAP_REQUESTS = 8
 AWAITING_SUPERVISOR = "waiting for the interop supervisor to call interop_reset on the listener of interop.rpc.addr"
 
 
-class CoreState(CoreContext):
-    """The machines and the rows that several topics name; `first_reset` numbers the starts of this process."""
+class CoreState:
+    """The machines and the rows, and the changes of several topics that a row may ask for.
 
-    def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
-        super().__init__(config, backoff)
-        self.attributes = AttributesHandler(config.rollup, self.controller, self.verification)
-        self.session = DerivationSession()
-        records = config.safedb_path is not None and config.follow_url is None
-        self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
-        self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
-        self.follow = FollowSource(config.rollup, config.follow_url is not None)
-        self.interop = Interop(config.rollup, config.interop, first_reset)
-        self.el_sync = ELSync(config, records)
+    `first_reset` numbers the starts of this process. `unconfirmed` is a start whose heads the engine has not accepted
+    yet. `forkchoice_at` is when a pending forkchoice update is due; `finishing` the row whose block was inserted and is
+    to become the head now; `held` an answer that is processed after a forkchoice update; `doubted` the tip that the
+    engine may have lost, with the purpose of the update that showed it. Times are monotonic seconds."""
+
+    def __init__(self, config: EngineConfig, *, first_reset: int = 0, backoff: TaskBackoff | None = None) -> None:
+        self.config, self.backoff = config, backoff or TaskBackoff()
+        self.log = StimulusLog()
+        self.actions: list[actions.Action] = []
+        self.reset_count = 0
+        self.unconfirmed: engine.PipelineStart | None = None
+        self.forkchoice_at = 0.0
+        self.finishing: HeadRow | None = None
+        self.held: tuple[HeadRow, PendingCall, CoreAnswer] | None = None
+        self.doubted: tuple[CallPurpose, L2BlockRef] | None = None
         self.sdm_opt_in = config.sdm_opt_in
-        self.unsafe = UnsafeBlockRow(self, self.attributes.forget_signed)
-        self.sequencer = SequencerRow(
-            self,
-            stopped,
-            self.unsafe,
-            lambda heads: self.follow.proven if self.follow.enabled else heads.pending_safe.number,
-        )
-        self._add_rows()
         self.l1_genesis: BlockId | None = None
+        self._failed_fetch: CoreCall | None = None
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
         self._shows_replacement = False
         self._last_heads: Heads | None = None
         self._start_safe: L2BlockRef | None = None
         self._unsent: engine.AttributesResult | None = None
+        self._add_machines(config)
+        self._add_rows()
         self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
 
+    def _add_machines(self, config: EngineConfig) -> None:
+        self.controller = EngineController()
+        self.verification = Verification(config.rollup.l2_chain_id, config.verified)
+        self.attributes = AttributesHandler(config.rollup, self.controller, self.verification)
+        self.session = DerivationSession()
+        records = config.safedb_path is not None and config.follow_url is None
+        self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
+        self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
+        self.follow = FollowSource(config.rollup, config.follow_url is not None)
+        self.interop = Interop(config.rollup, config.interop, self._first_reset)
+        self.el_sync = ELSync(config, records)
+
     def _add_rows(self) -> None:
+        self.unsafe = UnsafeBlockRow(self)
+        self.sequencer = SequencerRow(self)
         self.forkchoice_row = ForkchoiceRow(self)
-        self.attributes_row = AttributesRow(self, self.attributes, self.session)
-        self.gap_row = GapRow(self, self.unsafe)
-        self.el_sync_row = ELSyncRow(self, self.el_sync, self.unsafe)
-        self.follow_row = FollowHeadRow(self, self.follow)
-        self.interop_row = InteropRow(self, self.interop, self.safe_heads)
+        self.attributes_row = AttributesRow(self)
+        self.gap_row = GapRow(self)
+        self.el_sync_row = ELSyncRow(self)
+        self.follow_row = FollowHeadRow(self)
+        self.interop_row = InteropRow(self)
         self.build_api_row = BuildApiRow(self)
-        self.leader_row = LeaderRow(self, self.sequencer)
-        self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
-        self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
-        self.label_row = LabelRow(self, self.safe_heads)
+        self.leader_row = LeaderRow(self)
+        self.start_row = StartRow(self)
+        self.finality_row = FinalityRow(self)
+        self.label_row = LabelRow(self)
         self.overlap_row = ReadRow(self, CallPurpose.OVERLAP_BLOCKS, MAX_OVERLAP_REQUESTS)
         self.output_row = ReadRow(self, CallPurpose.OUTPUT)
         self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD)
         self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD)
+
+    @property
+    def confirmed_heads(self) -> Heads | None:
+        """The heads in force, which the engine has accepted once; None before that."""
+        return None if self.unconfirmed is not None else self.controller.heads
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a denied block may stand in the chain, or is not replaced yet: nothing unsafe is taken in [IV6]."""
+        heads, verification = self.controller.heads, self.verification
+        if not verification.enabled:
+            return False
+        return verification.goes_back or (heads is not None and verification.denies_above(heads.unsafe.number))
+
+    @property
+    def fetched(self) -> L2BlockRef | None:
+        """The block that the engine was pointed at and does not have yet; None if it fetches nothing for us."""
+        return self.unsafe.chain.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
+
+    def holds_for_sync(self, now: Instant) -> bool:
+        """Return whether nothing is inserted or built.
+
+        The engine is to get on with a follow source's block, or a denied block is to be replaced first [IV6]."""
+        return self.follow.holds(now.monotonic) or self.replaces
+
+    # --- actions, failures -----------------------------------------------------------------------------------------
+
+    def do(self, action: actions.Action) -> None:
+        """Add an action for the process."""
+        self.actions.append(action)
+
+    def respond(self, peer: ProcessId, number: int, error: str | None, head: Hash | None = None) -> None:
+        """Answer an admin call of the rpc process."""
+        self.do(actions.Send(peer, ControlResponse(number, error, head)))
+
+    def write(self, level: actions.LogLevel, text: str, code: Code | None = None, /, **fields: FieldValue) -> None:
+        """Have a line written to the log."""
+        self.do(actions.LogLine(level, text, code, fields))
+
+    def waits(self, purpose: CallPurpose, now: Instant) -> bool:
+        """Return whether calls of this purpose pause after a failure."""
+        return self.backoff.is_waiting(purpose.task, now.monotonic)
+
+    def fail(
+        self, purpose: CallPurpose, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
+    ) -> float:
+        """Note a temporary failure of a kind; return the seconds until the next attempt, or `pause` if it is set."""
+        seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
+        problem = Problem.of(error)
+        self.log.add(now.unix, "failed", purpose, str(problem))
+        self.do(
+            actions.WorkFailed(purpose.task, actions.Severity.TEMPORARY, problem.text, seconds, reason, problem.code)
+        )
+        return seconds
+
+    def recover(self, purpose: CallPurpose) -> None:
+        """Note that work of this purpose succeeded."""
+        if self.backoff.recover(purpose.task):
+            self.do(actions.WorkRecovered(purpose.task))
+
+    def ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
+        """Return whether a block is not fetched again: it cannot be read, or was not there twice [ENG21, SEQ6]."""
+        if not isinstance(call, GetPayload):
+            return False
+        again = call == self._failed_fetch
+        self._failed_fetch = None if again else call
+        return again or answer.unreadable
+
+    def drop_moves(self) -> bool:
+        """Forget the moves under way after a failed call; returns whether the engine was doubted."""
+        doubted, self.held, self.finishing, self.doubted = self.doubted, None, None, None
+        return doubted is not None
+
+    # --- what is published -----------------------------------------------------------------------------------------
 
     def status(self) -> engine.EngineStatus:
         """Return heads and sequencer as other processes see them."""
@@ -115,33 +209,8 @@ class CoreState(CoreContext):
             self._start_safe,
         )
 
-    # --- what rows ask of other topics -----------------------------------------------------------------------------
-
-    @property
-    def building_derived(self) -> bool:
-        return self.attributes.building
-
-    @property
-    def fetched(self) -> L2BlockRef | None:
-        return self.unsafe.chain.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
-
-    @property
-    def may_join(self) -> bool:
-        return not (self.sequencer.sequencer.active or self.interop.enabled or self.build_api_row.waiting)
-
-    def holds_for_sync(self, now: Instant) -> bool:
-        return self.follow.holds(now.monotonic) or self.replaces
-
-    def take_unreadable(self, call: CoreCall) -> bool:
-        return self.el_sync.take_unreadable(call)
-
-    def take_forkchoice(self, pending: PendingCall, answer: CoreAnswer) -> engine.AttributesResult | None:
-        return self.attributes.answer(pending.call, answer)
-
-    def on_derived_build(self) -> None:
-        self.sequencer.sequencer.on_derived_build()
-
     def publish(self, now: Instant) -> None:
+        """Publish heads that may have moved."""
         if self.controller.heads != self._logged_heads:
             self._logged_heads = self.controller.heads
             self._last_heads = self._logged_heads or self._last_heads
@@ -173,7 +242,7 @@ class CoreState(CoreContext):
         self._clear(error, now)
 
     def force_start(self, heads: Heads | None, now: Instant) -> None:
-        """Start over where the interop supervisor has chosen [IOP20]."""
+        """Start over at heads that an interop supervisor chose, None: where the ordinary search finds them [IOP20]."""
         self.interop.choose_start(heads)
         self.start_row.search_at = 0.0
         self._clear(ResetError("the interop supervisor has chosen a start"), now)
@@ -193,12 +262,15 @@ class CoreState(CoreContext):
         self.el_sync.restart()
         self.follow.on_reset(error)
         self.start_row.clear()
+        self.interop_row.clear()
+        self.build_api_row.begin()
         self.unconfirmed = None
         self.drop_moves()
         self.do(actions.ShowProblem("start", Problem(None, self._start_problem, str(error))))
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
+        """Reset, unless a start is being searched for; ask an interop supervisor that has not chosen one again."""
         if self.controller.heads is not None:
             self.reset(ResetError(reason), now)
         elif not self.interop.may_start:
@@ -217,7 +289,7 @@ class CoreState(CoreContext):
             actions.WorkFailed(purpose.task, actions.Severity.RESET, str(error), seconds, code=Problem.of(error).code)
         )
 
-    def _begin_search(self) -> PipelineStartSearch | None:
+    def begin_search(self) -> PipelineStartSearch | None:
         """Return a search for heads; None while EL sync or the interop supervisor comes first."""
         if not self.interop.may_start or self.verification.is_awaited or not self.el_sync.needs_start:
             return None
@@ -299,6 +371,7 @@ class CoreState(CoreContext):
     # --- heads -----------------------------------------------------------------------------------------------------
 
     def confirm(self, now: Instant) -> None:
+        """Note that the engine has accepted the heads in force."""
         heads, start = self.controller.heads, self.unconfirmed
         if heads is None:
             return
@@ -320,6 +393,7 @@ class CoreState(CoreContext):
         self.recover_drive()
 
     def report(self, result: engine.AttributesResult | None, now: Instant) -> None:
+        """Tell derivation, finality and the sequencer the result of derived attributes."""
         heads = self.controller.heads
         if result is None or heads is None:
             return

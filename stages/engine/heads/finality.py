@@ -4,9 +4,7 @@ from math import inf
 
 import msgspec
 
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
-from rollup_node.stages.engine.heads.context import CoreContext, Row
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
@@ -14,7 +12,6 @@ from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 LOOKBACK = 4 * 32 + 1
 """Four epochs of 32 slots and one block [FIN2]."""
 DELAY = 64
-PAUSE_SECONDS = 1.0
 
 
 class DerivedFrom(msgspec.Struct, frozen=True):
@@ -123,45 +120,3 @@ def _default_lookback(rollup: RollupConfig) -> int:
     if rollup.alt_da is None:
         return LOOKBACK
     return max(LOOKBACK, rollup.alt_da.challenge_window + rollup.alt_da.resolve_window + 1)
-
-
-class FinalityRow(Row):
-    """`asks_at` is the monotonic time before which L1 is not asked again for a block that it does not have."""
-
-    purpose = CallPurpose.FINALITY
-
-    def __init__(self, core: CoreContext, finality: Finality, safe_heads: SafeHeadRecorder) -> None:
-        super().__init__(core)
-        self._finality, self._safe_heads = finality, safe_heads
-        self.asks_at = 0.0
-
-    def due(self, now: Instant) -> CoreCall | None:
-        core = self._core
-        if core.confirmed_heads is None or core.waits(self.purpose, now) or now.monotonic < self.asks_at:
-            return None
-        need = self._finality.next(core.confirmed_heads.finalized)
-        if isinstance(need, GetL1BlockRef):
-            return need
-        core.recover(self.purpose)
-        return None
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the canonical L1 block. Raises ResetError when blocks were derived from another one."""
-        block = answer if isinstance(answer, L1BlockRef) else None
-        if isinstance(pending.call, GetL1BlockRef):
-            self._finality.add_canonical(pending.call.number, block)
-        if block is None:
-            self.asks_at = now.monotonic + PAUSE_SECONDS
-        self._core.recover(self.purpose)
-
-    def finalize_due(self, now: Instant) -> None:
-        """Move the finalized head if that is due; the next forkchoice update carries it."""
-        core, heads = self._core, self._core.confirmed_heads
-        if heads is None:
-            return
-        due = self._finality.next(heads.finalized)
-        if isinstance(due, L2BlockRef) and self._safe_heads.has(due.number):
-            core.controller.finalize(due)
-            self._finality.done()
-            core.write("debug", "finalized L2 block", block=due)
-            core.publish(now)

@@ -9,16 +9,16 @@ from typing import Any
 
 from rollup_node.ipc.bus.bus import Server
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.core.sequencer_rows import CONDITION as SEQUENCER_WAITS
 from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock
-from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQUENCER_WAITS
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened

@@ -1,23 +1,21 @@
 """The clients of the l1 and the p2p process, which repeat requests until they are answered."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.l1_refs import L1RefsClient
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages import p2p
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
 REPEAT_SECONDS = 0.6
-PATIENCE_SECONDS = 10.0
 BATCHES = (1, 16, 128)
 """How many references are requested at once: more, the longer a search walks down."""
 MAX_REFS = 8192
@@ -32,36 +30,22 @@ class L1Client:
         self._on_block, self._clock = on_block, clock
         self._refs: dict[int, L1BlockRef] = {}
         self._lowest = self._pace = 0
-        self._missing: dict[int, L1RefsResponse] = {}
-        self._arrival = asyncio.Event()
         self._wanted: tuple[int, int] = (0, 0)
         self._requested_at = 0.0
-        self._client = bus.connect("l1.origins", self._take)
+        self._client = L1RefsClient(bus, self._take)
 
     async def ref(self, number: int, fresh: bool = False) -> L1BlockRef | None:
         """Return the canonical L1 block of a number, or None; `fresh` forgets others. Raises TemporaryError."""
         if fresh:
             self._refs.clear()
-            self._missing.clear()
-        began, requested_at = self._clock(), float("-inf")
-        self._missing.pop(number, None)
         if number not in self._refs:
             self._pace = min(self._pace + 1, len(BATCHES) - 1) if number == self._lowest - 1 else 0
-        while (result := self._refs.get(number)) is None:
-            missing = self._missing.pop(number, None)
-            if missing is not None:
-                if missing.error is None:
-                    return None
-                raise TemporaryError(f"L1 block {number} is unavailable: {missing.error.text}", missing.error.code)
-            now = self._clock()
-            if now - began > PATIENCE_SECONDS:
-                text = f"L1 block {number} is unavailable: the l1 process does not answer"
-                raise TemporaryError(text, Code.PROCESS_SILENT)
-            if now - requested_at >= REPEAT_SECONDS:
-                requested_at = now
-                self._client.send(L1RefsRequest(number, BATCHES[self._pace]))
-            await self._wait()
-        return result
+            refs = await self._client.ask(number, BATCHES[self._pace])
+            if len(self._refs) + len(refs) > MAX_REFS:
+                self._refs.clear()
+            self._refs.update({ref.number: ref for ref in refs})
+            self._lowest = number - len(refs) + 1
+        return self._refs.get(number)
 
     def request(self, first: int, count: int) -> None:
         """Request blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""
@@ -70,30 +54,10 @@ class L1Client:
             self._wanted, self._requested_at = (first, count), now
             self._client.send(L1BlocksRequest(first, count))
 
-    async def _wait(self) -> None:
-        self._arrival.clear()
-        try:
-            async with asyncio.timeout(REPEAT_SECONDS):
-                await self._arrival.wait()
-        except TimeoutError:
-            pass
-
     def _take(self, message: Any) -> None:
-        if isinstance(message, L1RefsResponse):
-            self._take_refs(message)
-        elif isinstance(message, L1BlockResponse):
-            first, count = self._wanted
-            if first <= message.block.header.number < first + count:
-                self._on_block(message)
-
-    def _take_refs(self, l1_refs_response: L1RefsResponse) -> None:
-        if len(self._refs) + len(l1_refs_response.refs) > MAX_REFS:
-            self._refs.clear()
-        self._refs.update({ref.number: ref for ref in l1_refs_response.refs})
-        self._lowest = l1_refs_response.last - len(l1_refs_response.refs) + 1
-        if not l1_refs_response.refs or l1_refs_response.error is not None:
-            self._missing[l1_refs_response.last] = l1_refs_response
-        self._arrival.set()
+        first, count = self._wanted
+        if isinstance(message, L1BlockResponse) and first <= message.block.header.number < first + count:
+            self._on_block(message)
 
 
 P2P_REPEAT_SECONDS = 1.0

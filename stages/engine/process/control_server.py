@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.actions import RpcResponse
 from rollup_node.stages.engine.core.engine_core import EngineCore, RpcRequest
+from rollup_node.stages.engine.core.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
-from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages import control
@@ -118,10 +118,10 @@ class StoredRequests:
     async def _keep(self, message: StoredRequest) -> str | None:
         """Store what a call brings about; the error text if that fails."""
         if isinstance(message, control.SetRecoverModeRequest):
-            error = await self._write(lambda: self._store.store_recover(message.mode))
+            error = await self._write(recover=message.mode)
             return None if error is None else f"failed to store recover mode: {error}"
         if isinstance(message, control.SetSdmOptInRequest):
-            error = await self._write(lambda: self._store.store_sdm_opt_in(message.enabled))
+            error = await self._write(sdm_opt_in=message.enabled)
             return None if error is None else f"failed to notify SDM-state listener of state change: {error}"
         active = self._core.sequencer_change(message) if self._store.keeps_active else None
         if active is None:
@@ -144,14 +144,14 @@ class StoredRequests:
         if self._stored is active:
             return None
         self._stored = None
-        error = await self._write(lambda: self._store.store_active(active))
+        error = await self._write(active=active)
         if error is None:
             self._stored = active
         return error
 
-    async def _write(self, write: Callable[[], None]) -> str | None:
+    async def _write(self, **changes: bool) -> str | None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, write)
+            await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._store.store(**changes))
         except StoreFailedError as error:
             log.error("the sequencer's state is not stored", code=Code.SEQUENCER_STATE.text, error=str(error))
             return str(error)

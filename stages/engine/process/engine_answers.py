@@ -43,11 +43,8 @@ class ForkchoiceUpdated(msgspec.Struct, rename="camel"):
 def payload_answer(answer: PayloadStatus) -> PayloadAnswer:
     """Return a payload's status; one that is missing is no status the machines know. Raises HexError."""
     error = answer.validation_error
-    return PayloadAnswer(
-        str(answer.status)[:MAX_STATUS],
-        None if error is None else one_line(error),
-        _optional("latestValidHash", answer.latest_valid_hash, hash_from_hex),
-    )
+    _optional("latestValidHash", answer.latest_valid_hash, hash_from_hex)
+    return PayloadAnswer(str(answer.status)[:MAX_STATUS], None if error is None else one_line(error))
 
 
 def forkchoice_answer(forkchoice_updated: ForkchoiceUpdated) -> ForkchoiceAnswer:

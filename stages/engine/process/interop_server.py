@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,7 +11,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef, show_block
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.heads import interop as decisions
+from rollup_node.stages.engine.core import interop as decisions
 from rollup_node.stages.engine.process.bus_clients import L1Client
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
@@ -98,9 +98,9 @@ class InteropServer:
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
-            "updateCrossUnsafe": partial(self._promote, kind=decisions.PromoteCrossUnsafe),
-            "updateCrossSafe": self._update_cross_safe,
-            "updateFinalized": partial(self._promote, kind=decisions.PromoteFinalized),
+            "updateCrossUnsafe": partial(self._promote, label="unsafe"),
+            "updateCrossSafe": partial(self._promote, label="safe"),
+            "updateFinalized": partial(self._promote, label="finalized"),
             "invalidateBlock": self._invalidate_block,
             "anchorPoint": self._anchor_point,
             "reset": self._reset,
@@ -173,16 +173,11 @@ class InteropServer:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    async def _promote(
-        self, request: InteropRequest, kind: type[decisions.PromoteCrossUnsafe] | type[decisions.PromoteFinalized]
-    ) -> None:
-        count = self._reset_count()
-        self._decide(kind(await self._block(request.blocks[0].hash)), count)
-
-    async def _update_cross_safe(self, request: InteropRequest) -> None:
+    async def _promote(self, request: InteropRequest, label: Literal["unsafe", "safe", "finalized"]) -> None:
         count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
-        self._decide(decisions.PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
+        source = await self._l1_block(request.blocks[1]) if label == "safe" else None
+        self._decide(decisions.Promote(label, block, source), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
         count = self._reset_count()

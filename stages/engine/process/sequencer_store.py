@@ -168,17 +168,10 @@ class SequencerStore:
             sdm_opt_in=bool(opt_in),
         )
 
-    def store_active(self, active: bool) -> None:
-        """Keep whether the sequencer is started, on disk with `rpc.admin-state`. Raises StoreFailedError."""
-        self._store(active=active)
-
-    def store_sdm_opt_in(self, enabled: bool) -> None:
-        """Keep the SDM opt-in, as `store_active`. Raises StoreFailedError."""
-        self._store(sdm_opt_in=enabled)
-
-    def _store(self, **changes: bool) -> None:
+    def store(self, **changes: bool) -> None:
+        """Keep fields, those that `rpc.admin-state` has on disk when this returns. Raises StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, **changes)
-        if self._admin_file is None:
+        if self._admin_file is None or "recover" in changes:
             self._replace(wanted)
             return
         self._admin_file.store(**changes)
@@ -187,10 +180,6 @@ class SequencerStore:
         except StoreFailedError as error:
             text = "the sequencer's state is in the file of rpc.admin-state alone"
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
-
-    def store_recover(self, recover: bool) -> None:
-        """Keep whether recover mode is on. Raises StoreFailedError."""
-        self._replace(msgspec.structs.replace(self._state, recover=recover))
 
     def _admin_state(self) -> AdminState:
         if self._admin_file is None:

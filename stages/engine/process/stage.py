@@ -17,8 +17,8 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore, Notification, PeerRequest
-from rollup_node.stages.engine.heads.context import TaskBackoff
-from rollup_node.stages.engine.heads.interop import Decision
+from rollup_node.stages.engine.core.interop import Decision
+from rollup_node.stages.engine.core.rows import TaskBackoff
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.call_runner import CallRunner, stimuli_logged
@@ -77,7 +77,6 @@ class EngineStage(Stage):
         self.core = EngineCore(
             config,
             first_reset=bus.process_id.incarnation * STARTS_A_LIFE,
-            stopped=config.sequencer_stopped,
             backoff=backoff or TaskBackoff(jitter=lambda: random.uniform(0, JITTER_SECONDS)),
         )
         engine = config.url, config.jwt_secret, config.timeout, config.rollup, meter

@@ -31,16 +31,13 @@ ORIGIN_SECONDS = 5.0
 
 
 class BlockProduction:
-    """`tip_config` is the last tip whose system config was read, by its hash.
+    """`tip_config` is the last tip whose system config was read, by its hash. Times are Unix seconds."""
 
-    Times are Unix seconds. `stopped` is whether the sequencer begins stopped, as it always does with a conductor
-    [CND6]."""
-
-    def __init__(self, config: EngineConfig, stopped: bool) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.window = L1Window()
         self.recover = config.sequencer_recover
-        self.sequencer = Sequencer(config, stopped=stopped or config.conductor_enabled)
+        self.sequencer = Sequencer(config)
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self._without_origin_since: float | None = None
 

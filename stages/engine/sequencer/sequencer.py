@@ -87,16 +87,16 @@ class BuildDropped(Action, frozen=True):
 
 
 class Sequencer:
-    """All times are Unix seconds. `stopped`: it does not begin active.
+    """All times are Unix seconds. With a conductor it always begins stopped [CND6].
 
     `conducted`: a conductor decides who sequences, and stores each block before it is published and inserted. `problem`
     is why the last attempt failed, from then until a block is built or none is to be; `failures` counts failed
     attempts."""
 
-    def __init__(self, config: EngineConfig, *, stopped: bool = False) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         self.rollup, self.enabled = config.rollup, config.sequencer_enabled
         self.conducted = self.enabled and config.conductor_enabled
-        self.active = self.enabled and not stopped
+        self.active = self.enabled and not (config.sequencer_stopped or config.conductor_enabled)
         self.stopping = False
         self.sealing_duration, self.max_safe_lag = config.sealing_duration, config.sequencer_max_safe_lag
         self.heads: Heads | None = None

@@ -13,27 +13,20 @@ head database. One call at a time; any error ends the search, and the next one s
 | L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
 """
 
-from collections.abc import Callable
-
 import msgspec
 
-from rollup_node.stages.engine.attributes.attributes_row import DerivationSession
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.heads.context import CoreContext, Row
 from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.engine.starts import start_search
 from rollup_node.stages.engine.starts.start_search import Reads, StartCall, expect
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadResponse
-from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-
-SEARCH_PAUSE = 1.0
 
 
 class FoundStart(msgspec.Struct, frozen=True):
@@ -181,63 +174,3 @@ def _not_above(heads: Heads, block: L2BlockRef) -> Heads:
         )
     unsafe, safe = (min(head, block, key=lambda ref: ref.number) for head in (heads.unsafe, heads.safe))
     return Heads(unsafe, safe, safe, heads.finalized)
-
-
-class StartRow(Row):
-    """`search` is a search on its way, at the earliest at `search_at`.
-
-    `restart` a start at the safe head that waits until no head-moving call is open. `begin` makes a search for heads,
-    None while there is to be none; `end` takes what was found."""
-
-    purpose = CallPurpose.START
-
-    def __init__(
-        self,
-        core: CoreContext,
-        session: DerivationSession,
-        begin: Callable[[], PipelineStartSearch | None],
-        end: Callable[[FoundStart], None],
-    ) -> None:
-        super().__init__(core)
-        self._session, self._begin, self._end = session, begin, end
-        self.search: PipelineStartSearch | None = None
-        self.restart: PipelineStart | None = None
-        self.search_at = 0.0
-
-    def clear(self) -> None:
-        """Drop what is on its way: a reset."""
-        self.search = self.restart = None
-
-    def due(self, now: Instant) -> CoreCall | None:
-        core = self._core
-        if core.waits(self.purpose, now):
-            return None
-        if self.search is None and core.controller.heads is None:
-            self.search = self._begin() if now.monotonic >= self.search_at else None
-            self.search_at = self.search_at if self.search is None else now.monotonic + SEARCH_PAUSE
-        elif self.search is None and self.restart is None and self._session.restart_wanted and core.confirmed_heads:
-            self.search = PipelineStartSearch(core.config.rollup, safe=core.confirmed_heads.safe)
-        return None if self.search is None else self.search.call
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        if self.search is not None:
-            self.search.answer(answer)
-            self._end_search()
-
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Go on without a block that the engine has not whole, where that may be."""
-        if answer.unreadable and self._core.take_unreadable(pending.call):
-            return
-        if not answer.unreadable or self.search is None or not self.search.lacks_block():
-            raise TemporaryError(answer.reason, answer.code)
-        self._end_search()
-
-    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """End the search; the next one starts from nothing."""
-        self.search = None
-        return super().failed(call, error, now)
-
-    def _end_search(self) -> None:
-        if self.search is not None and self.search.found is not None:
-            start, self.search = self.search.found, None
-            self._end(start)

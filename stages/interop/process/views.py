@@ -11,8 +11,8 @@ from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process.engine_reader import EngineReader
 from rollup_node.stages.interop.rounds import ChainBlock, L1Hashes, WaitReason
+from rollup_node.stages.io.l1_refs import L1RefsClient
 from rollup_node.stages.io.requests import RequestClient
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1_HISTORY_UNAVAILABLE,
     L1_NOT_FOUND,
@@ -20,14 +20,13 @@ from rollup_node.stages.messages.control import (
     SafeHeadResponse,
 )
 from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
+from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 AHEAD = 32
 """Blocks that are read at once where the chain is ahead of the rounds."""
 PATIENCE_SECONDS = 10.0
-REPEAT_SECONDS = 0.6
 MAX_KNOWN = 4096
 
 
@@ -149,8 +148,7 @@ class L1Reader:
         self.finalized, self._on_change = finalized, on_change
         self._head: L1BlockRef | None = None
         self._known: dict[int, Hash] = {}
-        self._asked: dict[int, asyncio.Future[L1RefsResponse]] = {}
-        self._client = bus.connect("l1.origins", self._on_refs)
+        self._refs = L1RefsClient(bus)
         bus.subscribe("status.l1", self._on_status)
 
     def known(self, numbers: Collection[int]) -> L1Hashes:
@@ -177,29 +175,8 @@ class L1Reader:
 
     async def _hash(self, number: int) -> Hash | None:
         """Return the hash of one block, None if L1 has none of that number."""
-        response = self._asked.get(number)
-        if response is None:
-            response = self._asked[number] = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while not response.done():
-                    self._client.send(L1RefsRequest(number, 1))
-                    await asyncio.wait((response,), timeout=REPEAT_SECONDS)
-        except TimeoutError:
-            text = f"L1 block {number} is unavailable: the l1 process does not answer"
-            raise TemporaryError(text, Code.PROCESS_SILENT) from None
-        finally:
-            self._asked.pop(number, None)
-        answer = response.result()
-        if answer.error is not None:
-            raise TemporaryError(f"L1 block {number} is unavailable: {answer.error.text}", answer.error.code)
-        return answer.refs[-1].hash if answer.refs else None
-
-    def _on_refs(self, message: Any) -> None:
-        if isinstance(message, L1RefsResponse):
-            response = self._asked.get(message.last)
-            if response is not None and not response.done():
-                response.set_result(message)
+        refs = await self._refs.ask(number)
+        return refs[-1].hash if refs else None
 
     def _on_status(self, message: Any) -> None:
         if not isinstance(message, L1Heads):

@@ -1,6 +1,6 @@
 """Fixtures of the engine's tests: a small chain, an execution engine that has it, and the stage on that engine."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,8 @@ def run(run_on: RunOn, engine: FakeExecutionEngine) -> Run:
 
 
 @pytest.fixture
-def engine_log() -> Iterator[list[Record]]:
-    """Yield what is logged, from INFO on."""
-    before, records = log.configuration(), list[Record]()
+def engine_log() -> list[Record]:
+    """Return what is logged, from INFO on."""
+    records = list[Record]()
     log.configure("engine", Level.INFO, records.append)
-    yield records
-    log.configure(*before)
+    return records

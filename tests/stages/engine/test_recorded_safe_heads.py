@@ -2,10 +2,10 @@
 
 from rollup_node.stages.engine.calls.actions import Send, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
-from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
+from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
-from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
+from rollup_node.stages.engine.core.start_rows import SEARCH_PAUSE
 from rollup_node.stages.messages.engine import AttributesResult
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import CoreHarness, started
@@ -70,16 +70,6 @@ def test_a_run_is_recorded_beside_its_blocks(chain: ChainFixture) -> None:
     assert harness.record.entries[-1].safe_head.number == 11
 
 
-def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
-    harness = recording(chain)
-    harness.derive(concluding=False)
-    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    assert harness.open == []
-    assert harness.waiting is None and harness.core.heads is not None
-    assert harness.heads.pending_safe.number == 1 and harness.heads.safe.number == 0
-    assert isinstance(until_written(harness).call, SafeHeadEntry)
-
-
 def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> None:
     """A start search ends at the finalized head: a safe head that is final and not recorded would never be."""
     harness = recording(chain)
@@ -115,44 +105,3 @@ def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture
     assert again.call == pending.call
     harness.answer(again)
     assert harness.start is not None and harness.done(WorkRecovered)[-1].task == "safe head database"
-
-
-def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixture) -> None:
-    """The start at the new safe head changes no entry, and is sent when the entry is on disk."""
-    harness = recording(chain)
-    written = until_written(harness)
-    harness.restart_derivation()
-    harness.derive()
-    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    assert harness.start is None
-    harness.answer(written)
-    assert harness.start is not None and harness.start.safe_head.number == 1
-    harness.run_until_idle()
-    assert isinstance(until_written(harness).call, SafeHeadEntry)
-
-
-def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(chain: ChainFixture) -> None:
-    """[SDB2] The engine is away when the block is to become the head, and derivation starts over meanwhile."""
-    harness = recording(chain)
-    harness.answer(until_written(harness))
-    harness.run_until_idle()
-    harness.derive()
-    while True:
-        harness.step()
-        call = harness.call(CallPurpose.ATTRIBUTES).call
-        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
-            break
-        harness.answer(harness.call(CallPurpose.ATTRIBUTES))
-    harness.answer(harness.call(CallPurpose.ATTRIBUTES), Unavailable("the engine restarts"))
-    harness.restart_derivation()
-    harness.derive()
-    harness.wait(1.01)
-    written = []
-    for _ in range(30):
-        for pending in harness.step():
-            if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
-                written.append(pending.call)
-            harness.answer(pending)
-        harness.wait(0.2)
-    assert harness.safe == 2
-    assert SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id) in written

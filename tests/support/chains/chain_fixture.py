@@ -124,6 +124,13 @@ class ChainFixture:
             refs.append(self.ref(self.seal(refs[-1], self.attributes(refs[-1], epoch, users))))
         return refs
 
+    def extend(self, parent: L2BlockRef, count: int, users: Sequence[bytes]) -> list[L2BlockRef]:
+        """Return so many blocks on a parent, all with its L1 origin."""
+        refs = [parent]
+        for _ in range(count):
+            refs.append(self.ref(self.seal(refs[-1], self.attributes(refs[-1], parent.l1_origin.number, users))))
+        return refs[1:]
+
 
 def make_rollup(fork_times: Mapping[str, int] | None = None, **changes: object) -> RollupConfig:
     """Return a rollup config with all forks at genesis, or at the times given."""

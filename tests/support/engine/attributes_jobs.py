@@ -4,10 +4,12 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.attributes.attributes_job import AttributesStep
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.messages.engine import AttributesReady, AttributesResult
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -22,7 +24,7 @@ TAKEN = PayloadAnswer("VALID")
 def handler_of(rollup: RollupConfig, heads: Heads, config: SystemConfig) -> AttributesHandler:
     """Return a handler whose engine has accepted these heads; `config` is that of the safe block."""
     controller = EngineController()
-    handler = AttributesHandler(rollup, controller)
+    handler = AttributesHandler(rollup, controller, Verification(rollup.l2_chain_id, False))
     controller.start(heads)
     handler.start(1, config)
     call = controller.forkchoice_due()

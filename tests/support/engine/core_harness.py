@@ -120,8 +120,7 @@ class CoreHarness:
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
         self.engine = ModelEngine(chain) if engine is None else engine
-        settings = config_of(chain, **config)
-        self.core = EngineCore(settings, stopped=settings.sequencer_stopped)
+        self.core = EngineCore(config_of(chain, **config))
         self.now = Instant(float(GENESIS_TIME), 100.0)
         self.l1_head, self.l1_blocks = 105, 0
         self.open: list[PendingCall] = []

@@ -63,14 +63,6 @@ class PostedChain(ChainFixture):
     def users(self, payload: ExecutionPayload) -> tuple[bytes, ...]:
         return tuple(raw for raw in payload.transactions if not is_deposit(raw))
 
-    def extend(self, parent: L2BlockRef, count: int, users: Sequence[bytes]) -> list[L2BlockRef]:
-        """Return so many blocks on a parent."""
-        refs: list[L2BlockRef] = []
-        for _ in range(count):
-            parent = self.ref(self.seal(parent, self.attributes(parent, parent.l1_origin.number, users)))
-            refs.append(parent)
-        return refs
-
 
 class DerivedNode(CoreHarness):
     """`dropped` is what derivation dropped; `answered` counts the calls that were answered."""

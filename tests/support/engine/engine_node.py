@@ -14,7 +14,7 @@ from rollup_node.stages.engine.calls.actions import RpcResponse
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import AdminRequest, RpcRequest
-from rollup_node.stages.engine.heads.context import TaskBackoff
+from rollup_node.stages.engine.core.rows import TaskBackoff
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength

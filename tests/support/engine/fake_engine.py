@@ -117,8 +117,7 @@ class FakeExecutionEngine(ModelEngine):
     def engine_newPayload(self, payload: Any, *rest: Any) -> Any:
         root = from_hex(rest[1]) if len(rest) > 1 else None
         answer = self.new_payload(payload_from_json(payload, root))
-        latest = None if answer.latest_valid is None else to_hex(answer.latest_valid)
-        return {"status": answer.status, "latestValidHash": latest}
+        return {"status": answer.status, "latestValidHash": payload["blockHash"]}
 
     async def handle(self, request: web.Request) -> web.Response:
         """Return the answer to an HTTP request."""

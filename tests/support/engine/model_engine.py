@@ -130,4 +130,4 @@ class ModelEngine:
         if not self.has(payload.parent_hash):
             return api.PayloadAnswer("SYNCING")
         self.lost.discard(self.chain.keep(payload).block_hash)
-        return api.PayloadAnswer("VALID", None, payload.block_hash)
+        return api.PayloadAnswer("VALID")

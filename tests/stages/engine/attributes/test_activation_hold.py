@@ -107,9 +107,6 @@ def test_any_other_block_is_not_waited_for(block: ExecutionPayload) -> None:
     assert seen(block) is None
 
 
-# --- what L1 says --------------------------------------------------------------------------------------------------
-
-
 # --- in the handler ------------------------------------------------------------------------------------------------
 
 
@@ -118,12 +115,11 @@ def derived(chain: ChainFixture) -> AttributesReady:
     return AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
 
 
-def held(after: int = 3) -> tuple[ChainFixture, AttributesHandler, AttributesReady, Sequence[L2BlockRef]]:
+def held() -> tuple[ChainFixture, AttributesHandler, AttributesReady, Sequence[L2BlockRef]]:
     """Derivation waits before block 1 of the other bundle, on which the chain goes on."""
     chain = ChainFixture(OURS.rollup)
-    refs = [chain.genesis, chain.ref(chain.keep(BLOCK))]
-    for _ in range(after):
-        refs.append(chain.ref(chain.seal(refs[-1], chain.attributes(refs[-1], 100))))
+    first = chain.ref(chain.keep(BLOCK))
+    refs = [chain.genesis, first, *chain.extend(first, 3, ())]
     handler, message = started(chain, refs[-1], chain.genesis), derived(chain)
     assert handler.offer(message) is None
     assert handler.next() == GetBlock(1)

@@ -7,14 +7,14 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
 from rollup_node.stages.engine.attributes import attributes_handler as module
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.attributes.attributes_job import AttributesStep
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetPayload,
-    PayloadAnswer,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.attributes import is_deposits_only
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, ChainFixture, chain_with
-from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, asked, at_step, step_through
+from tests.support.engine.attributes_jobs import TAKEN, VALID, asked, at_step, step_through
 from tests.support.engine.core_harness import started as started_core
 from tests.support.engine.model_engine import ModelEngine
 
@@ -131,24 +131,6 @@ def test_a_block_that_is_looked_at_first_is_not_started_with_the_update(
     handler.join()
     call = handler.next()
     assert isinstance(call, ForkchoiceUpdate) and call.attributes is None
-
-
-def test_a_replaced_block_cancels_what_was_derived_ahead_of_it(chain: ChainFixture) -> None:
-    handler = at_step(chain, AttributesStep.INSERT)
-    ahead_of(chain, handler)
-    assert step_through(handler, PayloadAnswer("INVALID")) is None
-    assert handler.job is not None and handler.job.replaced
-    step_through(handler, BUILD)
-    step_through(handler, chain.seal(chain.genesis, handler.job.attributes))
-    step_through(handler, TAKEN)
-    handler.join()
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None
-    outcome = step_through(handler, VALID)
-    assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
-    assert not handler.run.ahead
-    handler.begin_ahead()
-    assert handler.job is None
 
 
 class RefusingEngine(ModelEngine):

@@ -7,10 +7,9 @@ import pytest
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef
-from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, MAX_OVERLAP_BLOCKS, POLL_SECONDS
+from rollup_node.stages.engine.core.engine_core import MAX_OVERLAP_BLOCKS, POLL_SECONDS
+from rollup_node.stages.engine.core.start_rows import SEARCH_PAUSE
 from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
-from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse, PipelineStart, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
@@ -31,37 +30,6 @@ def engine_with(chain: ChainFixture, length: int, safe: int = 0, per_epoch: int 
 
 
 # --- starts --------------------------------------------------------------------------------------------------------
-
-
-def test_a_start_is_published_and_sent_when_the_engine_has_accepted_it(chain: ChainFixture) -> None:
-    harness = CoreHarness(chain)
-    harness.derive()
-    for _ in range(20):
-        (pending,) = harness.step()
-        if pending.purpose is not CallPurpose.START:
-            break
-        harness.answer(pending)
-    assert isinstance(pending.call, api.ForkchoiceUpdate) and pending.purpose is CallPurpose.FORKCHOICE
-    assert harness.core.heads == Heads(*[chain.genesis] * 4)
-    assert harness.start is None and harness.status.unsafe is None, "the engine has not accepted it yet"
-    harness.answer(pending)
-    assert harness.start is not None and harness.status.unsafe == chain.genesis
-    assert harness.done(act.ShowProblem)[-1].problem is None
-    assert harness.step() == []
-    assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + SEARCH_PAUSE)
-
-
-def test_a_search_that_fails_starts_from_nothing_after_a_pause(chain: ChainFixture) -> None:
-    harness = CoreHarness(chain)
-    for number, pause in enumerate((1.0, 2.0, 4.0, 8.0, 10.0, 10.0), start=1):
-        (pending,) = harness.step()
-        assert pending.call == api.GetBlockRef("finalized")
-        harness.answer(pending, api.Unavailable("connection refused"))
-        assert harness.done(act.WorkFailed)[-1].seconds == pause and len(harness.failures) == number
-        assert harness.step() == [] and harness.core.wait_until(harness.now) == harness.now.monotonic + min(1.0, pause)
-        harness.wait(pause)
-    harness.run_until_idle()
-    assert harness.done(act.WorkRecovered) == [act.WorkRecovered("drive")] and harness.status.unsafe is not None
 
 
 @pytest.mark.fault("F44")
@@ -199,13 +167,6 @@ def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixtu
 # --- timers and ends -----------------------------------------------------------------------------------------------
 
 
-def test_with_nothing_to_do_it_sleeps_long(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.wait(10)
-    assert harness.step() == []
-    assert harness.core.wait_until(harness.now) == harness.now.monotonic + IDLE_SECONDS
-
-
 def test_a_consolidated_block_reaches_the_engine_in_a_tenth_of_a_second(chain: ChainFixture) -> None:
     """One update for the blocks that came one after the other [ENG37]."""
     harness = started(chain, engine_with(chain, 3))
@@ -235,20 +196,6 @@ def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: Ch
     lines = harness.core.log.lines()
     assert "answer 10 PayloadAnswer(status=INVALID error=bad deposits" in lines[-1]
     assert "call 10 attributes NewPayload(payload=payload(1:" in lines[-2]
-
-
-def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: ChainFixture) -> None:
-    harness = started(chain, engine_with(chain, 3))
-    harness.derive_block()
-    harness.restart_derivation()
-    harness.derive()
-    (pending,) = harness.step()
-    assert pending.purpose is CallPurpose.START and isinstance(pending.call, api.GetBlock)
-    assert harness.heads.unsafe.number == 3, "the heads stay in force"
-    first = harness.core.status().reset
-    harness.run_until_idle()
-    assert harness.start is not None and harness.start.safe_head.number == 1
-    assert harness.core.status().reset == harness.start.reset > first
 
 
 def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() -> None:

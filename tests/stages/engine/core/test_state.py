@@ -3,13 +3,12 @@
 import pytest
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesJob, AttributesStep
-from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.attributes.attributes_job import AttributesJob, AttributesStep
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart
 from rollup_node.stages.engine.starts.start_search import Base
 from rollup_node.stages.messages.codes import Code
@@ -23,8 +22,7 @@ NOW = Instant(1_000.0, 50.0)
 
 
 def state_of(chain: ChainFixture, **config: bool) -> CoreState:
-    settings = config_of(chain, **config)
-    return CoreState(settings, first_reset=7 << 32, stopped=False, backoff=TaskBackoff())
+    return CoreState(config_of(chain, **config))
 
 
 def held(state: CoreState, chain: ChainFixture) -> ActivationHold:

@@ -12,7 +12,7 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 from rollup_node.stages.engine.calls.actions import PublishStatus
 from rollup_node.stages.engine.calls.calls import PendingCall
 from rollup_node.stages.engine.calls.engine_api import NewPayload
-from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
+from rollup_node.stages.engine.core.verification_rows import LABEL_SECONDS
 from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 from tests.stages.engine.core.test_walk import Walk
 from tests.support.chains.chain_fixture import GENESIS_TIME

@@ -1,7 +1,6 @@
 """Following another node: which statuses are refused, which calls a round makes, and how long the chain is held [FSR2,
 FSR3, FSR6, FSR7, FSR11]."""
 
-import re
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,6 @@ from rollup_node.stages.engine.calls.calls import (
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.follow.follow_source import (
-    HOLD_BLOCK_TIMES,
     HOLD_EVERY_SECONDS,
     MAX_FUTURE_SECONDS,
     FollowError,
@@ -29,7 +27,7 @@ from rollup_node.stages.engine.follow.follow_source import (
 )
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError, TemporaryError
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 
 CHAIN = chain_with()
@@ -37,7 +35,6 @@ REFS = CHAIN.build(24)
 OTHERS = CHAIN.build(24, users=[CHAIN.user])
 HEADS = Heads(REFS[20], REFS[10], REFS[10], REFS[6])
 UNIX = float(REFS[24].timestamp)
-HOLD = HOLD_BLOCK_TIMES * CHAIN.rollup.block_time
 
 
 def status(local_safe: int = 16, safe: int = 14, finalized: int = 8) -> FollowStatus:
@@ -81,69 +78,6 @@ class Round:
         return caught.value
 
 
-def test_a_round_compares_everything_once_and_imports() -> None:
-    played = Round().play(status())
-    numbers = [100 + 8 // 6, 100 + 14 // 6, 104]
-    assert played.asked == [
-        GetFollowStatus(),
-        *(GetL1BlockRef(number, fresh=number == 101) for number in numbers),
-        *(GetBlockRef(number) for number in (16, 14, 8)),
-    ]
-    assert played.source.ready
-    assert played.source.imported(HEADS) == Heads(REFS[20], REFS[16], REFS[14], REFS[8])
-    played.source.succeeded()
-    assert played.source.current_l1 == CHAIN.l1_ref(104)
-    assert played.source.next(HEADS, 3.9) is None
-    assert played.source.next(HEADS, 4.0) == GetFollowStatus()
-
-
-def test_heads_that_are_known_are_not_read_again() -> None:
-    heads = Heads(REFS[20], REFS[16], REFS[14], REFS[8])
-    played = Round(heads).play(replaced(current_l1=None))
-    assert [type(call) for call in played.asked] == [GetFollowStatus, GetL1BlockRef, GetL1BlockRef]
-    assert played.source.ready and played.source.imported(heads) == heads
-
-
-def other(at: int, /, **fields: Any) -> L2BlockRef:
-    """Return that block of our chain with other fields."""
-    return msgspec.structs.replace(REFS[at], **fields)
-
-
-INCONSISTENT = [
-    (status(13, 14, 8), FollowReason.HEAD_ORDER, r"its safe head 14:0x\w+ is ahead of its local safe head 13:"),
-    (status(16, 14, 15), FollowReason.HEAD_ORDER, r"its finalized head 15:0x\w+ is ahead of its safe head 14:"),
-    (replaced(local_safe=OTHERS[14]), FollowReason.HEAD_HASH, r"its safe head 14:0x\w+ is not its local safe head 14:"),
-    (replaced(finalized=other(8, hash=ZERO_HASH)), FollowReason.NO_HEAD, "it has no finalized head yet"),
-    (replaced(safe=other(14, number=15)), FollowReason.BLOCK_TIME, "of another chain: its time is"),
-    (replaced(finalized=other(0, hash=OTHERS[1].hash)), FollowReason.GENESIS, "of another chain: genesis is 0:"),
-    (
-        replaced(finalized=OTHERS[6]),
-        FollowReason.FINALIZED,
-        r"its finalized head 6:0x\w+ contradicts the finalized",
-    ),
-]
-OF_SEVERAL_CHAINS = [
-    (replaced(safe=OTHERS[14]), FollowReason.OTHER_BRANCH, r"its safe head 14:0x\w+ is not on the chain of its local"),
-    (replaced(finalized=OTHERS[8]), FollowReason.OTHER_BRANCH, r"its finalized head 8:0x\w+ is not on the chain of"),
-    (
-        replaced(local_safe=OTHERS[5], safe=OTHERS[4], finalized=OTHERS[3]),
-        FollowReason.FINALIZED,
-        "its local safe head 5:.* contradicts",
-    ),
-]
-
-
-@pytest.mark.parametrize(("follow_status", "reason", "text"), [*INCONSISTENT, *OF_SEVERAL_CHAINS])
-def test_inconsistent_heads_are_refused(follow_status: FollowStatus, reason: FollowReason, text: str) -> None:
-    """[FSR2, FSR6] Before anything is asked for where the status shows it."""
-    played = Round()
-    error = played.refused(follow_status)
-    assert (error.result, error.reason) == (FollowResult.INVALID_STATE, reason)
-    assert re.search(text, str(error))
-    asks = follow_status in [item[0] for item in OF_SEVERAL_CHAINS]
-    assert (played.asked == [GetFollowStatus()]) is not asks
-
-
 def test_a_block_from_the_future_is_refused_at_once() -> None:
     """[FSR6] By the clock of this machine, with the tolerance that gossiped blocks have [VAL6]."""
     played = Round()
@@ -153,25 +87,6 @@ def test_a_block_from_the_future_is_refused_at_once() -> None:
     assert str(error).endswith("is 6 s ahead of this machine's clock") and played.asked == [GetFollowStatus()]
     played.unix += 1.0
     assert played.play(status()).source.ready
-
-
-@pytest.mark.parametrize("number", [101, 102, 104])
-def test_every_l1_block_has_to_be_canonical(number: int) -> None:
-    """[FSR2]"""
-    played = Round()
-    played.l1[number] = L1BlockRef(bytes(31) + b"\x01", number, ZERO_HASH, 0)
-    error = played.refused(status())
-    assert error.result is FollowResult.L1_MISMATCH
-    assert f"of the source, {BlockId(number, CHAIN.l1_ref(number).hash)}, is not canonical" in str(error)
-
-
-@pytest.mark.parametrize("answer", [None, Unavailable("L1 is away")])
-def test_an_l1_block_that_cannot_be_read(answer: Unavailable | None) -> None:
-    played = Round()
-    played.l1[102] = answer
-    error = played.refused(status())
-    assert error.result is FollowResult.L1_LOOKUP
-    assert ("L1 is away" if answer else "our L1 does not have L1 block 102 of the source") in str(error)
 
 
 def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> None:
@@ -213,19 +128,6 @@ def test_a_target_is_kept_until_the_engine_has_it() -> None:
     played.play(status(24, 24))
     assert played.asked[-1] != GetBlockRef(REFS[23].hash), "the engine has it and does not take it"
     assert played.source.moved(HEADS) == Heads(REFS[24], REFS[24], REFS[24], REFS[6])
-
-
-def test_the_chain_is_held_for_a_few_block_times_while_the_engine_fetches() -> None:
-    """[FSR3] The source is asked each second meanwhile, and after that at its rhythm, for its chain as well [FSR8]."""
-    played, times = Round(), []
-    for _ in range(12):
-        played.play(status(22, 22)).source.wait_for_sync(played.now)
-        times.append((played.now, played.source.holds(played.now)))
-    held = [(float(second), second < HOLD) for second in range(int(HOLD) + 1)]
-    later = [(HOLD + played.source.interval * number, False) for number in range(1, 12 - int(HOLD))]
-    assert times == held + later
-    statuses = [call for call in played.asked if isinstance(call, GetFollowStatus)]
-    assert [call.check_chain for call in statuses] == [not held for _, held in times]
 
 
 def test_the_chain_is_held_once_a_minute_for_blocks_that_do_not_come() -> None:

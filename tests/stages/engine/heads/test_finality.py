@@ -48,16 +48,6 @@ def test_both_l1_blocks_must_be_canonical(
         finality.add_canonical(asked, chain.l1_ref(asked))
 
 
-def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> None:
-    finality, refs = filled(chain)
-    assert finality.note_finalized_l1(chain.l1_ref(2047))
-    assert finality.note_finalized_l1(None)
-    finality.note_idle(chain.l1_ref(110))
-    assert finality.next(refs[0]) is None
-    assert finality.note_finalized_l1(chain.l1_ref(104))
-    assert run(finality, chain, refs[0]) == refs[8]
-
-
 def test_a_finalized_block_that_is_not_canonical_causes_one_reset(chain: ChainFixture) -> None:
     finality, refs = filled(chain)
     foreign = msgspec.structs.replace(chain.l1_ref(104), hash=b"\x66" * 32)

@@ -6,15 +6,13 @@ import pytest
 
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
-from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS, Verification
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.supernodes import deny, deposits_alone, derive, judged, replaced, restarted, supernode
 
@@ -59,18 +57,6 @@ def test_states_one_after_the_other(
     last = messages[-1].chains[901]
     assert (verification.transition, verification.goes_back) == (last.transition, False)
     assert not verification.take(messages[-1]), "the same state again"
-
-
-def test_which_denied_blocks_may_stand_below_heads(chain: ChainFixture) -> None:
-    """[RW1]"""
-    refs = chain.build(8)
-    verification = Verification(901, True)
-    verification.take(verdicts([9, 7, 5, 2, 1], 1, 1))
-    heads = Heads(refs[8], refs[6], refs[6], refs[4])
-    assert [block.number for block in verification.denied_of(heads)] == [2, 5, 7]
-    assert verification.denies(bytes([9]) * 32) and not verification.denies(bytes([8]) * 32)
-    assert verification.denies_above(8) and not verification.denies_above(9)
-    assert verification.denied_at(5) == (bytes([5]) * 32,) and verification.denied_at(4) == ()
 
 
 # --- the first state -------------------------------------------------------------------------------------------------
@@ -204,24 +190,6 @@ def test_a_block_that_the_chain_does_not_have_leads_to_no_reset(chain: ChainFixt
     assert harness.engine.canonical()[3].block_hash == replacement.hash
 
 
-def test_a_denied_block_that_stands_again_is_left_again(chain: ChainFixture) -> None:
-    """[RW1]: the same denied block, and another transition."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    replaced(harness, refs, 3)
-    harness.engine.head = refs[4].hash
-    again = restarted(harness)
-    again.judge(verified=refs[2].id, denied=[refs[3].id], transition=1)
-    again.run_until_idle()
-    assert again.heads.unsafe == refs[2]
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    harness.judge(verified=refs[3].id, denied=[refs[4].id], transition=0)
-    harness.run_until_idle()
-    harness.pass_time(2.0)
-    assert harness.heads.unsafe == refs[3], "it need not be the block of a transition"
-
-
 def test_what_the_engine_has_finalized_stays(chain: ChainFixture) -> None:
     """[RW1]: the search fails, says so, and is repeated."""
     harness = judged(chain)
@@ -273,42 +241,3 @@ def test_a_start_is_at_the_verified_block(chain: ChainFixture) -> None:
     again.judge()
     again.run_until_idle()
     assert again.heads.safe == refs[0], "the finalized block"
-
-
-def test_a_start_is_not_at_a_verified_block_whose_l1_block_is_gone(chain: ChainFixture) -> None:
-    """[RW3]: L1 has another block in place of the one with which it became safe."""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    chain.reorg("b", harness.l1_head)
-    again = restarted(harness)
-    again.judge(verified=refs[3].id)
-    again.run_until_idle()
-    assert again.heads.safe == refs[0] and again.status.safe == refs[0]
-
-
-def test_a_start_is_not_at_a_verified_block_whose_origin_is_gone() -> None:
-    """[RW3]: the L1 block with which it became safe is another one by now, too."""
-    chain = chain_with(l1_step=4)
-    refs = chain.build(8, per_epoch=2)
-    harness = supernode(chain)
-    harness.engine.head, harness.engine.finalized = refs[8].hash, refs[1].hash
-    chain.reorg("b", 103)
-    harness.record.entries = [SafeHeadEntry(chain.l1_ref(105).id, refs[7].id)]
-    harness.judge(verified=refs[7].id)
-    harness.run_until_idle()
-    assert (harness.heads.unsafe, harness.heads.safe) == (refs[5], refs[1])
-
-
-def test_a_safe_block_that_is_not_known_to_be_verified_has_no_label() -> None:
-    """[LB3]: the start is a sequencing window below the safe block, and above the finalized one."""
-    chain = chain_with(l1_step=2)
-    refs = chain.build(60, per_epoch=1)
-    harness = supernode(chain)
-    harness.move_l1(162)
-    harness.engine.head = harness.engine.safe = refs[60].hash
-    harness.engine.finalized = chain.genesis.hash
-    harness.judge()
-    write = harness.until(ResetSafeHeads)
-    assert isinstance(write.call, ResetSafeHeads) and write.call.safe == harness.heads.safe
-    assert 0 < harness.heads.safe.number < 60 and harness.status.local_safe == harness.heads.safe
-    assert harness.status.safe == harness.status.finalized == chain.genesis

@@ -10,11 +10,11 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.heads.engine_controller import raise_unless_done
 from rollup_node.stages.engine.process.action_handler import (
@@ -104,10 +104,9 @@ class Handled:
 
 @pytest.fixture
 def handled(chain: ChainFixture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Handled]:
-    before, result = log.configuration(), Handled(chain, tmp_path, getattr(request, "param", True))
+    result = Handled(chain, tmp_path, getattr(request, "param", True))
     log.configure("engine", Level.TRACE, result.records.append)
     yield result
-    log.configure(*before)
     for bus in result.buses.values():
         bus.close()
 
@@ -326,10 +325,8 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
     assert any(record.message == "resets do not repeat any more" for record in handled.records)
 
 
-def test_sequenced_blocks_are_one_line_in_twelve_seconds(monkeypatch: pytest.MonkeyPatch, chain: ChainFixture) -> None:
+def test_sequenced_blocks_are_one_line_in_twelve_seconds(engine_log: list[Record], chain: ChainFixture) -> None:
     """[LOG21]"""
-    records: list[Record] = []
-    monkeypatch.setattr(log, "_configuration", log.Configuration("engine", Level.INFO, records.append))
     now, ref = 0.0, chain.build(1)[1]
     payload = of_kind(all_actions(chain), SequencedBlock).payload
     blocks = SequencedBlocks(Logger("engine"), lambda: now)
@@ -338,9 +335,9 @@ def test_sequenced_blocks_are_one_line_in_twelve_seconds(monkeypatch: pytest.Mon
         if second % 2 == 0 and second < 40:
             blocks.add(ref, payload)
         blocks.tick()
-    assert [line.fields["count"] for line in records] == [1, 6, 6, 6, 1]
+    assert [line.fields["count"] for line in engine_log] == [1, 6, 6, 6, 1]
     gas = 6 * payload.gas_used
-    assert records[1].fields == {"block": ref, "origin": ref.l1_origin, "count": 6, "transactions": 6, "gas": gas}
+    assert engine_log[1].fields == {"block": ref, "origin": ref.l1_origin, "count": 6, "transactions": 6, "gas": gas}
 
 
 class Watched:

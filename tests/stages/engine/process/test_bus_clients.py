@@ -1,7 +1,6 @@
 """L1 blocks and references from the l1 process: requested until they arrive, read in batches, dropped on
 request."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,14 +10,12 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.process.bus_clients import (
     MAX_PUBLISHING,
     MAX_PUBLISHING_SECONDS,
-    PATIENCE_SECONDS,
     REPEAT_SECONDS,
     L1Client,
     P2PClient,
 )
 from rollup_node.stages.io.log.logger import Record
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.messages.p2p import (
     GapEnd,
@@ -29,7 +26,6 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlock,
     UnsafeBlocksRequest,
 )
-from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.chain_fixture import ChainFixture
@@ -37,13 +33,10 @@ from tests.support.timing.conditions import until
 
 
 class L1Process:
-    """Answers for references up to `head`, unless it is `silent` or has an `error`.
-
-    The test moves the clock."""
+    """Answers for references. The test moves the clock."""
 
     def __init__(self, chain: ChainFixture, directory: Path) -> None:
-        self.chain, self.head, self.silent = chain, 300, False
-        self.error: Problem | None = None
+        self.chain = chain
         self.requests: list[L1BlocksRequest | L1RefsRequest] = []
         self.blocks: list[L1BlockResponse] = []
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1})
@@ -55,12 +48,10 @@ class L1Process:
     def _take(self, peer: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
         self.engine = peer
         self.requests.append(request)
-        if self.silent or isinstance(request, L1BlocksRequest):
-            return
-        there = request.last <= self.head and self.error is None
-        numbers = range(max(0, request.last - request.count + 1), request.last + 1) if there else ()
-        refs = tuple(self.chain.l1_ref(number) for number in numbers)
-        self.server.send(peer, L1RefsResponse(request.last, refs, self.error))
+        if isinstance(request, L1RefsRequest):
+            numbers = range(max(0, request.last - request.count + 1), request.last + 1)
+            refs = tuple(self.chain.l1_ref(number) for number in numbers)
+            self.server.send(peer, L1RefsResponse(request.last, refs, None))
 
 
 @pytest.fixture
@@ -86,31 +77,6 @@ async def test_references_are_kept_until_a_fresh_one_is_wanted(l1: L1Process, ch
     assert await l1.client.ref(200) == before
     assert await l1.client.ref(200, fresh=True) == chain.l1_ref(200) != before
     assert len(l1.requests) == 2
-
-
-async def test_a_block_that_l1_does_not_have_and_one_that_it_cannot_read(l1: L1Process) -> None:
-    assert await l1.client.ref(301) is None
-    l1.error = Problem(None, "", "endpoint is away")
-    with pytest.raises(TemporaryError, match="L1 block 200 is unavailable: endpoint is away"):
-        await l1.client.ref(200)
-    l1.error = None
-    assert await l1.client.ref(200) is not None
-
-
-async def test_two_references_may_be_waited_for_at_once(l1: L1Process, chain: ChainFixture) -> None:
-    gather = tuple(await asyncio.gather(l1.client.ref(301), l1.client.ref(200), l1.client.ref(302)))
-    assert gather == (None, chain.l1_ref(200), None)
-
-
-async def test_an_l1_process_that_does_not_answer(l1: L1Process) -> None:
-    l1.silent = True
-    reading = asyncio.create_task(l1.client.ref(200))
-    await until(lambda: len(l1.requests) == 1)
-    l1.now += 2 * REPEAT_SECONDS
-    await until(lambda: len(l1.requests) == 2)
-    l1.now += PATIENCE_SECONDS
-    with pytest.raises(TemporaryError, match="the l1 process does not answer"):
-        await reading
 
 
 async def test_blocks_are_requested_again_until_others_are(l1: L1Process, chain: ChainFixture) -> None:

@@ -193,8 +193,8 @@ class FailingStore(SequencerStore):
         self.failures = 0
         self.written: list[bool] = []
 
-    def store_active(self, active: bool) -> None:
-        self.written.append(active)
+    def store(self, **changes: bool) -> None:
+        self.written.append(changes["active"])
         if self.failures:
             self.failures -= 1
             raise StoreFailedError("disk full")

@@ -12,13 +12,12 @@ from rollup_node.stages.engine.process import engine_answers as answers
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_from_json, payload_from_block_json
 from rollup_node.stages.protocol.engine_json import PayloadError, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
-from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
 from tests.support.engine.fake_engine import block_json
 
-HASH_BYTES = b"\xab" * 32
-HASH = to_hex(HASH_BYTES)
+HASH = "0x" + "ab" * 32
 ERRORS = (BlockError, PayloadError, HexError)
 
 
@@ -52,7 +51,7 @@ def variants(whole: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
-        ({"status": "VALID", "latestValidHash": HASH}, PayloadAnswer("VALID", None, HASH_BYTES)),
+        ({"status": "VALID", "latestValidHash": HASH}, PayloadAnswer("VALID")),
         ({"status": "INVALID", "validationError": "bad\nroot", "witness": 5}, PayloadAnswer("INVALID", "bad root")),
         ({"status": "S" * 99, "validationError": "e" * 999}, PayloadAnswer("S" * 40, "e" * 500)),
         ({"status": None, "validationError": None}, PayloadAnswer("None")),
@@ -135,6 +134,3 @@ def test_references_of_undecoded_results(chain: ChainFixture) -> None:
         ref_of(whole | {"hash": None})
     with pytest.raises(MalformedJsonError, match=r"\$\.hash"):
         ref_of(whole | {"hash": 5})
-
-
-# --- proofs --------------------------------------------------------------------------------------------------------

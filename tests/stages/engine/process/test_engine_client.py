@@ -15,6 +15,7 @@ from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.process.engine_client import (
+    LISTED_VERSION,
     OWN_VERSION,
     EngineClient,
     UnreadableAnswerError,
@@ -71,7 +72,7 @@ async def test_a_block_from_attributes_to_the_chain(
     genesis = chain.genesis.hash
     started, payload = await built(client, chain, chain.user)
     assert started.status == "VALID"
-    assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+    assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID")
     update = api.ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))
     assert await client.ask(update) == api.ForkchoiceAnswer("VALID")
     assert await client.ask(api.GetBlock(1)) == payload
@@ -104,7 +105,7 @@ async def test_a_payload_goes_back_to_the_engine_as_it_came(chain: ChainFixture,
         client = EngineClient(front, SECRET, 5.0, engine.chain.rollup, Meter("engine"))
         _, payload = await built(client, chain, chain.user)
         for sealed in (payload, msgspec.structs.replace(payload)):
-            assert await client.ask(api.NewPayload(sealed)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+            assert await client.ask(api.NewPayload(sealed)) == api.PayloadAnswer("VALID")
         await client.close()
     # The engine of the test writes blanks, and this node none.
     assert b'"parentHash": "0x' in bodies[-2] and b'"parentHash":"0x' in bodies[-1]
@@ -135,7 +136,7 @@ async def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeEx
         server.forward_to(engine.url)
         client = EngineClient(web_socket_url(url), SECRET, 5.0, engine.chain.rollup, Meter("engine"))
         _, payload = await built(client, chain, chain.user)
-        assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+        assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID")
         assert await client.ask(api.GetBlock(1)) is None
 
         server.refuse = lambda: web.Response(status=401, headers={"Date": UNREADABLE_DATE})
@@ -334,51 +335,45 @@ async def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine
 
 
 class Engine:
-    """Answers by method; a method without an answer does not exist."""
+    """Answers by method; a method without an answer does not exist, and a Reth reads no code but listed ones."""
 
-    def __init__(self, **answers: Any) -> None:
-        self.answers = answers
+    def __init__(self, answers: dict[str, Any], is_reth: bool = False) -> None:
+        self.answers, self.is_reth = answers, is_reth
         self.calls: list[tuple[Any, ...]] = []
 
     async def call(self, shape: Any, method: str, *params: Any) -> Any:
         self.calls.append((method, *params))
+        if self.is_reth and params[0]["code"] == OWN_VERSION["code"]:
+            # op-reth: `unknown variant RN, expected one of BU, EJ, EG, GE, ...`
+            raise RpcFailure(-32602, "Invalid params")
         if method not in self.answers:
             raise RpcFailure(-32601, "the method does not exist")
         return self.answers[method]
 
 
-async def test_the_engine_api_is_asked_first() -> None:
-    engine = Engine(**{VERSIONS: RETH, "web3_clientVersion": "Geth/v1.0.0"})
-    assert await engine_identity(engine.call) == EngineIdentity("OP-Reth", "2.10.0", "RH")
-    assert engine.calls == [(VERSIONS, OWN_VERSION)]
+SILENT: list[dict[str, Any]] = [{}, {VERSIONS: []}, {VERSIONS: 7}]
+GETH = {"web3_clientVersion": "Geth/v1.101702.3-stable/linux-amd64"}
+OP_RETH = EngineIdentity("OP-Reth", "2.10.0", "RH")
 
 
-@pytest.mark.parametrize("answer", [..., [], 7])
-async def test_the_web3_namespace_is_asked_where_the_engine_api_does_not_say(answer: Any) -> None:
-    others = {} if answer is ... else {VERSIONS: answer}
-    engine = Engine(**others, web3_clientVersion="Geth/v1.101702.3-stable/linux-amd64")
-    assert await engine_identity(engine.call) == EngineIdentity("Geth", "1.101702.3-stable")
-    assert await engine_identity(Engine(**others).call) is None
-
-
-async def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
-    """op-reth: `unknown variant RN, expected one of BU, EJ, EG, GE, ...`."""
-
-    class Reth(Engine):
-        async def call(self, shape: Any, method: str, *params: Any) -> Any:
-            result = await super().call(shape, method, *params)
-            if params[0]["code"] == OWN_VERSION["code"]:
-                raise RpcFailure(-32602, "Invalid params")
-            return result
-
-    engine = Reth(**{VERSIONS: RETH})
-    assert await engine_identity(engine.call) == EngineIdentity("OP-Reth", "2.10.0", "RH")
-    assert [call[1]["name"] for call in engine.calls] == ["rollup-node", "rollup-node"]
+@pytest.mark.parametrize(
+    ("engine", "identity", "asked"),
+    [
+        (Engine({VERSIONS: RETH, **GETH}), OP_RETH, [(VERSIONS, OWN_VERSION)]),
+        (Engine({VERSIONS: RETH}, is_reth=True), OP_RETH, [(VERSIONS, OWN_VERSION), (VERSIONS, LISTED_VERSION)]),
+        *((Engine({**says, **GETH}), EngineIdentity("Geth", "1.101702.3-stable"), None) for says in SILENT),
+        *((Engine(says), None, None) for says in SILENT),
+    ],
+)
+async def test_who_an_engine_says_it_is(engine: Engine, identity: EngineIdentity | None, asked: Any) -> None:
+    """By the Engine API first, then by the web3 namespace."""
+    assert await engine_identity(engine.call) == identity
+    assert asked in (None, engine.calls)
 
 
 async def test_a_chain_config_is_an_object() -> None:
-    assert await chain_config(Engine(debug_chainConfig={"lagoonTime": 7}).call) == {"lagoonTime": 7}
-    for engine in (Engine(), Engine(debug_chainConfig=[])):
+    assert await chain_config(Engine({"debug_chainConfig": {"lagoonTime": 7}}).call) == {"lagoonTime": 7}
+    for engine in (Engine({}), Engine({"debug_chainConfig": []})):
         assert await chain_config(engine.call) is None
 
 

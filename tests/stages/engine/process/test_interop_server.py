@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import output_preimage, output_root
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
-from tests.stages.engine.heads.test_interop import FORKS
+from tests.stages.engine.core.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine

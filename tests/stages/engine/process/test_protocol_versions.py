@@ -1,6 +1,5 @@
 """What the engine process does with the protocol versions of L1."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -58,11 +57,8 @@ class Versions:
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    before = log.configuration()
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol_versions, "ANNOUNCE_SECONDS", 0.0)
-    yield
-    log.configure(*before)
 
 
 async def test_versions_are_passed_on_and_compared() -> None:

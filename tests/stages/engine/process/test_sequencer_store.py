@@ -57,13 +57,13 @@ def test_what_a_call_has_set_beats_the_options(node: Node, admin: bool) -> None:
     """[ADM7]: both are kept, whichever is stored last."""
     store = node.store(admin=admin)
     store.load()
-    store.store_active(False)
-    store.store_recover(True)
+    store.store(active=False)
+    store.store(recover=True)
     assert node.begins(admin=admin) == (False, True)
     again = node.store(admin=admin)
     again.load()
-    again.store_recover(False)
-    again.store_active(True)
+    again.store(recover=False)
+    again.store(active=True)
     assert node.begins(admin=admin, sequencer_stopped=True, sequencer_recover=True) == (True, False)
 
 
@@ -80,7 +80,7 @@ def test_without_a_readable_file_the_state_kept_beside_it_counts(node: Node, tex
     """[ADM7]"""
     store = node.store()
     store.load()
-    store.store_active(False)
+    store.store(active=False)
     if text is None:
         node.admin.unlink()
     else:
@@ -93,16 +93,16 @@ def test_a_failure_of_the_file_that_counts_is_an_error(node: Node, tmp_path: Pat
     store = node.store()
     node.admin.mkdir()
     with pytest.raises(StoreFailedError, match=r"cannot write .*admin.json"):
-        store.store_active(False)
+        store.store(active=False)
     assert not node.state.exists()
     node.admin.rmdir()
     node.state.mkdir()
-    store.store_active(False)
+    store.store(active=False)
     assert AdminStateFile(str(node.admin)).load() == AdminState(False)
     with pytest.raises(StoreFailedError, match=r"cannot write .*sequencer.state"):
-        store.store_recover(True)
+        store.store(recover=True)
     with pytest.raises(StoreFailedError, match=r"cannot write .*sequencer.state"):
-        node.store(admin=False).store_active(False)
+        node.store(admin=False).store(active=False)
 
 
 def test_under_a_conductor_only_recover_mode_is_kept(node: Node) -> None:
@@ -119,9 +119,9 @@ def test_the_sdm_opt_in_is_kept(node: Node, admin: bool) -> None:
     assert not node.store(admin=admin).load().sdm_opt_in
     store = node.store(admin=admin)
     store.load()
-    store.store_active(False)
+    store.store(active=False)
     for enabled in (False, True):
-        store.store_sdm_opt_in(enabled)
+        store.store(sdm_opt_in=enabled)
         begun = node.store(admin=admin).load()
         assert (begun.sdm_opt_in, begun.sequencer_stopped) == (enabled, True)
     if admin:

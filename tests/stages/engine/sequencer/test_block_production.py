@@ -26,7 +26,7 @@ NOW = float(GENESIS_TIME)
 
 def production(chain: ChainFixture, head: L2BlockRef | None = None) -> BlockProduction:
     """Return a sequencer whose heads are confirmed, without L1 blocks."""
-    machine = BlockProduction(config_of(chain, sequencer_enabled=True, sequencer_l1_confs=0), stopped=False)
+    machine = BlockProduction(config_of(chain, sequencer_enabled=True, sequencer_l1_confs=0))
     machine.sequencer.on_start(heads(chain, head or chain.genesis), NOW)
     return machine
 
@@ -73,9 +73,7 @@ def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> No
 def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
     """A head past the drift of its origin, while the next L1 block is not visible [SEQ16]."""
     chain = chain_with()
-    head = chain.genesis
-    for _ in range(901):
-        head = chain.ref(chain.seal(head, chain.attributes(head, 100)))
+    head = chain.extend(chain.genesis, 901, ())[-1]
     machine = production(chain, head)
     give_l1(machine, chain, 100, 100)
     now = float(head.timestamp)
@@ -119,7 +117,7 @@ def tip(chain: ChainFixture, origin: int, timestamp: int) -> L2BlockRef:
 
 def selector(chain: ChainFixture, l1: L1Window, **options: Any) -> BlockProduction:
     """Return a production that selects from these L1 blocks."""
-    result = BlockProduction(config_of(chain, **{"sequencer_l1_confs": 0, **options}), stopped=False)
+    result = BlockProduction(config_of(chain, **{"sequencer_l1_confs": 0, **options}))
     result.window = l1
     return result
 

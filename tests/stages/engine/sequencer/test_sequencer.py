@@ -13,10 +13,9 @@ from rollup_node.stages.engine.sequencer.sequencer import (
     Sequencer,
     SequencerPhase,
 )
-from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import config_of
 
 BUILD = api.ForkchoiceAnswer("VALID", b"payload1")
@@ -102,17 +101,6 @@ def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
     assert sequencer.wait_until() == START + 1.5
 
 
-def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
-    """[LFT5]"""
-    chain = chain_with(foreign_fork=ForeignFork("Somefork", int(START) + 4))
-    sequencer = running(chain)
-    build(chain, sequencer, START)
-    first = insert(chain, sequencer, seal(chain, sequencer, START + 1.95), START + 1.97)
-    assert first.number == 1
-    assert sequencer.wait_until() is None and sequencer.next(START + 100) is None
-    assert sequencer.stop() is None and not sequencer.active
-
-
 # --- failures [SEQ5 to SEQ9] ---------------------------------------------------------------------------------------
 
 
@@ -180,23 +168,6 @@ def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFi
 # --- pauses --------------------------------------------------------------------------------------------------------
 
 
-def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture, sequencer: Sequencer) -> None:
-    sequencer.on_reset()
-    assert sequencer.next(START + 10) is None and sequencer.building is None
-    sequencer.on_start(heads(chain), START + 10)
-    assert sequencer.next(START + 11.9) is None
-    assert isinstance(sequencer.next(START + 12), L2BlockRef)
-
-
-def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequencer) -> None:
-    due = sequencer.wait_until()
-    sequencer.on_heads(heads(chain), START + 0.5)
-    assert sequencer.wait_until() == due and sequencer.building is not None, "the same tip changes nothing"
-    ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
-    sequencer.on_heads(heads(chain, ref), START + 0.5)
-    assert sequencer.building is None and sequencer.wait_until() == START + 2
-
-
 @pytest.mark.option("sequencer.max-safe-lag")
 @pytest.mark.fault("F54")
 @pytest.mark.parametrize(("safe", "paused"), [(0, True), (1, True), (2, False), (5, False)])
@@ -220,7 +191,7 @@ def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:
 
 
 def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
-    sequencer = Sequencer(config_of(chain, sequencer_enabled=True), stopped=True)
+    sequencer = Sequencer(config_of(chain, sequencer_enabled=True, sequencer_stopped=True))
     assert sequencer.stop() == "sequencer not running"
     head = chain.genesis.hash
     text = f"no prestate, cannot determine if sequencer start at 0x{head.hex()} is safe"

@@ -29,13 +29,6 @@ def test_the_offset_is_rounded_up_in_whole_seconds(seconds: float, block_time: i
     assert offset_blocks(seconds, block_time) == blocks
 
 
-@pytest.mark.parametrize(("offset", "number"), [(1000.0, 0), (0.0, 10)], ids=["ends at genesis", "none"])
-def test_the_offset_of_the_safe_head(offset: float, number: int) -> None:
-    bench = syncing(offset=offset)
-    bench.fetch()
-    assert bench.heads() == (10, number, number)
-
-
 @pytest.mark.option("l2.enginekind", by="kind")
 @pytest.mark.parametrize("kind", ["reth", "erigon"])
 def test_heads_known_before_do_not_go_back(kind: str) -> None:

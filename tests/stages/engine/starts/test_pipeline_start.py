@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch
-from rollup_node.stages.engine.starts.start_search import PREFETCH, MissingBlockError, StartCall
+from rollup_node.stages.engine.starts.start_search import PREFETCH, StartCall
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -143,18 +143,6 @@ def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
     search = PipelineStartSearch(chain.rollup)
     Searcher(chain, refs[3]).until(search, lambda call: isinstance(call, GetBlock))
     with pytest.raises(TemporaryError, match="does not have its safe block"):
-        search.answer(None)
-
-
-def test_heads_that_are_known_need_only_a_base(chain: ChainFixture) -> None:
-    refs = chain.build(8)
-    heads = Heads(refs[8], refs[4], refs[4], refs[4])
-    searcher = Searcher(chain, refs[8])
-    result = searcher.run(heads=heads)
-    assert (result.heads, result.safe) == (heads, refs[4])
-    assert searcher.calls[0] == GetBlock(refs[4].hash)
-    search = PipelineStartSearch(chain.rollup, heads=heads)
-    with pytest.raises(MissingBlockError, match="is to be its safe head"):
         search.answer(None)
 
 

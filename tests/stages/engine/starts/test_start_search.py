@@ -171,13 +171,6 @@ def test_a_broken_chain(
         engine.run(chain)
 
 
-def test_recovery_where_nothing_was_ever_final() -> None:
-    chain = chain_with(seq_window_size=2)
-    far, near = chain.build(200), chain.build(160)
-    assert Engine(far, None, None).run(chain) == heads(far[200], far[200], far[200])
-    assert Engine(near, None, None).run(chain).finalized == chain.genesis
-
-
 def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
     chain = chain_with(seq_window_size=2)
     far = chain.build(200)

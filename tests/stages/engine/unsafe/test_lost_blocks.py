@@ -150,6 +150,3 @@ def test_blocks_of_others_come_first(other: ExecutionPayload, waits: bool) -> No
     if waits:
         assert lost.wait_until() == NOW + OTHERS_SECONDS
         assert lost.release(other, NOW + OTHERS_SECONDS) == list(blocks(5, 7))
-
-
-# --- any order of events -------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlockRef,
@@ -55,24 +54,6 @@ def test_a_block_of_no_rollup_leaves_the_queue_without_a_call(chain: ChainFixtur
     assert machine.next(heads(chain, chain.genesis)) is None
 
 
-def test_a_gap_is_requested_every_two_block_times_while_the_head_stays(chain: ChainFixture) -> None:
-    """[UNS4]: block time 2 s."""
-    refs = chain.build(5)
-    above = chain.payloads[refs[5].hash]
-    machine = unsafe_chain(chain, above)
-    at, unix = heads(chain, refs[1]), float(refs[1].timestamp)
-    machine.on_heads(at, 100.0)
-    requests = [second for second in range(100, 112) if machine.gap_end(at, float(second), unix) == above]
-    assert requests == [104, 108]
-    at = heads(chain, refs[2])
-    machine.on_heads(at, 111.0)
-    machine.on_heads(at, 114.0)
-    assert machine.gap_end(at, 114.9, unix) is None, "the head has moved at 111"
-    assert machine.gap_end(at, 115.0, unix) == above
-    machine.on_heads(None, 118.0)
-    assert machine.gap_end(at, 119.0, unix) is None, "without heads the time starts over"
-
-
 def inserted(status: str = "SYNCING") -> GapFetch:
     """Return an attempt whose block the engine has."""
     fetch = GapFetch(CHAIN.rollup)
@@ -94,16 +75,6 @@ def test_an_engine_that_has_the_chain(status: str) -> None:
     call = fetch.next(HEADS)
     assert (call, fetch.taken) == (GetBlockRef(2), UPDATE.forkchoice)
     assert fetch.answer(GetBlockRef(2), REFS[2], HEADS) == REFS[9]
-    assert fetch.target is None and fetch.next(HEADS) is None
-
-
-@pytest.mark.parametrize(
-    "answer", [ForkchoiceAnswer("INVALID", None, "bad"), ForkchoiceAnswer("ODD"), ErrorAnswer(-38002, "no")], ids=str
-)
-def test_a_refused_chain_drops_the_block(answer: object) -> None:
-    fetch = inserted()
-    result = fetch.answer(UPDATE, answer, HEADS)
-    assert isinstance(result, DroppedUnsafeBlock) and (result.number, result.hash) == (9, REFS[9].hash)
     assert fetch.target is None and fetch.next(HEADS) is None
 
 
@@ -143,15 +114,6 @@ def queue_of(*payloads: ExecutionPayload, most: int = MAX_BYTES) -> UnsafeQueue:
     for payload in payloads:
         queue.add(payload)
     return queue
-
-
-def test_blocks_are_counted_with_their_transactions() -> None:
-    assert size_of(block(1)) == 1000
-    assert size_of(block(1, transactions=(b"abc", b""))) == 1000 + 3 + 2 * 24
-    queue = queue_of(block(1, transactions=(b"abc",)), block(2))
-    assert (len(queue), queue.bytes) == (2, 2027)
-    queue.next(queue_heads(5))
-    assert (len(queue), queue.bytes) == (0, 0)
 
 
 def test_beyond_the_bound_the_lowest_numbers_go_first() -> None:

@@ -10,8 +10,6 @@ from rollup_node.stages.interop.config import ChainEngine
 from rollup_node.stages.interop.process import views
 from rollup_node.stages.interop.process.views import AHEAD, ChainView, L1Reader
 from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, WaitReason
-from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1_HISTORY_UNAVAILABLE,
     L1_NOT_FOUND,
@@ -23,7 +21,6 @@ from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsRespons
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
 from tests.support.interop.values import member, numbered_content
-from tests.support.timing import virtual_time
 
 CHAIN = member(1)
 L1 = BlockId(7, b"\x07" * 32)
@@ -251,26 +248,3 @@ async def test_what_is_known_is_bounded(bus: FakeBus, monkeypatch: pytest.Monkey
     for number in range(5, 20):
         await reader.hashes([number])
     assert len(reader._known) <= 5
-
-
-async def test_an_error_of_l1_is_temporary(bus: FakeBus) -> None:
-    reader = reader_of(bus)
-    problem = Problem(Code.L1_UNREACHABLE, "", "no answer")
-    bus.answer = lambda request: L1RefsResponse(request.last, (), problem)
-    with pytest.raises(TemporaryError, match="L1 block 15 is unavailable: no answer") as raised:
-        await reader.hashes([15])
-    assert raised.value.code is Code.L1_UNREACHABLE
-
-
-def test_an_l1_process_that_is_silent_is_temporary(bus: FakeBus) -> None:
-    """The request is repeated until then."""
-
-    async def main() -> None:
-        reader = reader_of(bus)
-        bus.answer = lambda request: None
-        with pytest.raises(TemporaryError, match="the l1 process does not answer") as raised:
-            await reader.hashes([15])
-        assert raised.value.code is Code.PROCESS_SILENT
-
-    virtual_time.run(main())
-    assert len(bus.asked) == 1 + int(views.PATIENCE_SECONDS / views.REPEAT_SECONDS)

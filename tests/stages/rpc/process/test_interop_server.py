@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.heads import interop
+from rollup_node.stages.engine.core import interop
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import (
@@ -44,7 +44,7 @@ from rollup_node.stages.rpc.process.interop_server import (
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
-from tests.stages.engine.heads.test_interop import FORKS
+from tests.stages.engine.core.test_interop import FORKS
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import SlowEngine

@@ -1,11 +1,11 @@
 """The rows of unsafe blocks: the block after the tip, and the gap that the engine is to fetch [UNS1 to UNS6]."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import NewPayload
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
+from rollup_node.stages.engine.core.rows import HeadRow, Row
 from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks, LostBlocksPhase
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
 from rollup_node.stages.messages.base import Problem
@@ -14,7 +14,10 @@ from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+
+if TYPE_CHECKING:
+    from rollup_node.stages.engine.core.state import CoreState
 
 GAP_PROBLEM = "unsafe gap"
 PEERS_SECONDS = 10.0
@@ -28,22 +31,21 @@ STALE_SECONDS = 60.0
 class UnsafeBlockRow(HeadRow):
     """The insertion of the block after the tip, while no derived block is being built.
 
-    It keeps the unsafe chain and the lost blocks for the other rows; `forget` takes the hash of an invalid block."""
+    It keeps the unsafe chain and the lost blocks for the other rows."""
 
     purpose = CallPurpose.UNSAFE_BLOCK
 
-    def __init__(self, core: CoreContext, forget: Callable[[Hash], None]) -> None:
+    def __init__(self, core: "CoreState") -> None:
         super().__init__(core)
         config = core.config
         self.chain = UnsafeChain(config.rollup)
         self.lost = LostBlocks(config.rollup, config.p2p and not config.interop)
-        self._forget = forget
         self._shown: tuple[int, int] = (0, 0)
 
     def drop(self, dropped: DroppedUnsafeBlock) -> None:
         """Note that a block has left the queue because it is invalid."""
         self.lost.refused(dropped.hash, dropped.reason)
-        self._forget(dropped.hash)
+        self._core.attributes.forget_signed(dropped.hash)
         fields: Fields = {"number": dropped.number, "hash": to_hex(dropped.hash), "reason": dropped.reason}
         self._core.write("warn", "dropping invalid unsafe block", Code.UNSAFE_BLOCK, **fields)
 
@@ -59,7 +61,7 @@ class UnsafeBlockRow(HeadRow):
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
-        if heads is None or core.building_derived or core.controller.restoring_backup:
+        if heads is None or core.attributes.building or core.controller.restoring_backup:
             return None
         # A block of our own chain would end the engine's sync to another one.
         if core.holds_for_sync(now) or core.waits(self.purpose, now):
@@ -93,16 +95,12 @@ class GapRow(HeadRow):
     """The calls that fetch a gap, seen first at `_since`, and the requests to peers [UNS4 to UNS6]."""
 
     purpose = CallPurpose.UNSAFE_GAP
-
-    def __init__(self, core: CoreContext, blocks: UnsafeBlockRow) -> None:
-        super().__init__(core)
-        self._blocks, self._chain = blocks, blocks.chain
-        self._since: float | None = None
-        self._shown = False
+    _since: float | None = None
+    _shown = False
 
     def look(self, now: Instant) -> None:
         """Look for a gap, when that is due."""
-        core, chain, heads = self._core, self._chain, self._core.controller.heads
+        core, chain, heads = self._core, self._core.unsafe.chain, self._core.controller.heads
         if heads is None:
             return
         end = chain.gap_end(heads, now.monotonic, now.unix)
@@ -120,25 +118,26 @@ class GapRow(HeadRow):
             self._begin(end, waited)
 
     def _begin(self, lowest: ExecutionPayload, waited: float) -> None:
-        highest = self._chain.queue.highest
+        chain = self._core.unsafe.chain
+        highest = chain.queue.highest
         target = lowest if highest is None or int(waited // STALE_SECONDS) % 2 == 0 else highest
-        if (dropped := self._chain.fetch.begin(target)) is not None:
+        if (dropped := chain.fetch.begin(target)) is not None:
             self._drop(dropped)
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
-        if heads is None or core.building_derived or core.controller.restoring_backup:
+        if heads is None or core.attributes.building or core.controller.restoring_backup:
             return None
         if core.holds_for_sync(now) or core.waits(self.purpose, now):
             return None
-        return self._chain.fetch.next(heads)
+        return core.unsafe.chain.fetch.next(heads)
 
     def due_at_once(self, now: Instant) -> CoreCall | None:
         """Return the call once the engine has moved to the chain above the gap: nothing comes in between."""
-        return None if self._chain.fetch.taken is None else self.due(now)
+        return None if self._core.unsafe.chain.fetch.taken is None else self.due(now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        core, fetch, heads = self._core, self._chain.fetch, self._core.confirmed_heads
+        core, fetch, heads = self._core, self._core.unsafe.chain.fetch, self._core.confirmed_heads
         if heads is None or not isinstance(pending.call, GapCall):
             return
         taken = fetch.taken
@@ -153,15 +152,16 @@ class GapRow(HeadRow):
             core.controller.advance(result)
             core.controller.accept(taken)
             core.confirm(now)
-            self._blocks.note_inserted(result)
+            core.unsafe.note_inserted(result)
             core.publish(now)
             self._close()
         elif fetch.target is not None:
             self._show(heads.unsafe, fetch.target, now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        if self._chain.fetch.taken is not None:
-            self._chain.fetch.end()
+        fetch = self._core.unsafe.chain.fetch
+        if fetch.taken is not None:
+            fetch.end()
             self._core.controller.distrust()
         return super().failed(call, error, now)
 
@@ -176,16 +176,17 @@ class GapRow(HeadRow):
     def _close(self) -> None:
         """Note that there is no gap."""
         self._since = None
-        self._chain.fetch.end()
+        self._core.unsafe.chain.fetch.end()
         self._core.recover(self.purpose)
         if self._shown:
             self._shown = False
             self._core.do(actions.FetchEnded(GAP_PROBLEM))
 
     def _drop(self, dropped: DroppedUnsafeBlock) -> None:
-        self._chain.queue.drop(dropped.hash)
-        self._blocks.drop(dropped)
-        self._blocks.show_queue()
+        blocks = self._core.unsafe
+        blocks.chain.queue.drop(dropped.hash)
+        blocks.drop(dropped)
+        blocks.show_queue()
 
 
 PROBLEM = "lost blocks"
@@ -195,20 +196,16 @@ class LostBlocksRow(Row):
     """`_is_reported`: the loss was logged since the last start; `_problem` is what `/readyz` says."""
 
     purpose = CallPurpose.LOST_BLOCKS
-
-    def __init__(self, core: CoreContext, blocks: UnsafeBlockRow, sequences: Callable[[], bool]) -> None:
-        super().__init__(core)
-        self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
-        self._was_pending = self._is_reported = False
-        self._problem: Problem | None = None
+    _was_pending = _is_reported = False
+    _problem: Problem | None = None
 
     def step(self, now: Instant) -> None:
         """Do what is due without a call."""
-        core, lost, heads = self._core, self._lost, self._core.confirmed_heads
+        core, lost, heads = self._core, self._core.unsafe.lost, self._core.confirmed_heads
         if heads is not None:
             lost.on_head(heads.unsafe.id, now.monotonic)
         if heads is not None and lost.pending:
-            lost.expire(self._blocks.chain.queue.next(heads) is not None, now.monotonic)
+            lost.expire(core.unsafe.chain.queue.next(heads) is not None, now.monotonic)
             head = lost.question(now.monotonic)
             if head is not None:
                 core.do(actions.RequestLatestBlocks(head))
@@ -216,19 +213,19 @@ class LostBlocksRow(Row):
         self._show()
 
     def _release(self, now: Instant) -> None:
-        queue = self._blocks.chain.queue
-        released = self._lost.release(queue.lowest, now.monotonic)
+        core, queue = self._core, self._core.unsafe.chain.queue
+        released = core.unsafe.lost.release(queue.lowest, now.monotonic)
         added = [queue.add(payload) for payload in released]
         if any(added) and not self._is_reported:
             self._is_reported = True
             text, code = "the execution engine lacks the latest blocks, putting them back", Code.BLOCKS_LOST
             first, last = released[0].block_number, released[-1].block_number
-            self._core.write("warn", text, code, first=first, last=last, do=code.remedy)
-        self._blocks.show_queue()
+            core.write("warn", text, code, first=first, last=last, do=code.remedy)
+        core.unsafe.show_queue()
 
     def _show(self) -> None:
         """Show what is waited for, and what became of it."""
-        core, lost = self._core, self._lost
+        core, lost = self._core, self._core.unsafe.lost
         problem = self._present_problem()
         if problem != self._problem:
             self._problem = problem
@@ -239,7 +236,7 @@ class LostBlocksRow(Row):
             if self._is_reported and reason is None:
                 text = "the latest blocks are back in the execution engine"
                 core.write("info", text, code, head=heads.unsafe, blocks=lost.count)
-            elif reason is not None and (self._is_reported or self._sequences()):
+            elif reason is not None and (self._is_reported or core.sequencer.sequencer.enabled):
                 text = "going on without the latest blocks"
                 core.write("warn", text, code, head=heads.unsafe, put_back=lost.count, reason=reason)
         if not lost.pending:
@@ -247,8 +244,8 @@ class LostBlocksRow(Row):
         self._was_pending = lost.pending
 
     def _present_problem(self) -> Problem | None:
-        lost = self._lost
-        if not lost.pending or not (self._is_reported or self._sequences()):
+        core, lost = self._core, self._core.unsafe.lost
+        if not lost.pending or not (self._is_reported or core.sequencer.sequencer.enabled):
             return None
         if lost.phase is LostBlocksPhase.ASKING and not self._is_reported:
             return Problem(None, "sequencer", "waits for the p2p process, which has the latest blocks of this node")
@@ -256,7 +253,7 @@ class LostBlocksRow(Row):
         return Problem(None, "", text)
 
     def due(self, now: Instant) -> CoreCall | None:
-        call = self._lost.origin_call()
+        call = self._core.unsafe.lost.origin_call()
         if call is None:
             self._core.recover(self.purpose)
         return None if call is None or self._core.waits(self.purpose, now) else call
@@ -266,4 +263,4 @@ class LostBlocksRow(Row):
             return
         if answer is not None and not isinstance(answer, L1BlockRef):
             raise TemporaryError("the answer is no L1 block")
-        self._lost.add_origin(pending.call.number, answer)
+        self._core.unsafe.lost.add_origin(pending.call.number, answer)

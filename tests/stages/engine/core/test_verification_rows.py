@@ -6,8 +6,8 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.engine.core.verification_rows import LABEL_SECONDS
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
-from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import CommitBlockRequest, OpenBlockRequest
@@ -143,10 +143,7 @@ def test_nothing_unsafe_is_taken_in_until_the_block_is_replaced(chain: ChainFixt
     """[IV6], optimism#21948: gossip of the denied block's chain leads to no second reset."""
     harness = judged(chain)
     refs = derive(harness, 3)
-    at, others = refs[3], []
-    for _ in range(3):
-        others.append(chain.seal(at, chain.attributes(at, 100, [chain.user])))
-        at = chain.ref(others[-1])
+    others = [chain.payloads[ref.hash] for ref in chain.extend(refs[3], 3, [chain.user])]
     deny(harness, refs, 3)
     sibling = chain.seal(refs[2], chain.attributes(refs[2], 100, [chain.user, chain.user]))
     for payload in (chain.payloads[refs[3].hash], *others, sibling):
@@ -169,27 +166,12 @@ def test_nothing_unsafe_is_taken_in_until_the_block_is_replaced(chain: ChainFixt
     assert len(harness.done(act.ResetStarted)) == 1
 
 
-def test_the_blocks_of_a_denied_chain_are_not_lost(chain: ChainFixture) -> None:
-    """[IV5]: the p2p process still has them, but the engine has lost nothing."""
-    harness = judged(chain, p2p=True)
-    refs = derive(harness, 4)
-    assert harness.latest is not None
-    for ref in refs[1:]:
-        harness.latest.add(chain.payloads[ref.hash])
-    deny(harness, refs, 3)
-    harness.pass_time(2.0)
-    assert harness.done(act.RequestLatestBlocks)[-1].head == refs[2].id
-    assert harness.logged("the execution engine lacks the latest blocks, putting them back") == []
-
-
 def test_the_engine_is_not_pointed_over_a_denied_block(chain: ChainFixture) -> None:
     """[IV12], optimism#21991: its peers have the chain of the denied block."""
     harness = judged(chain, p2p=True)
     refs = derive(harness, 3)
     replacement = replaced(harness, refs, 3)
-    at = refs[3]
-    for _ in range(4):
-        at = chain.ref(chain.seal(at, chain.attributes(at, 100, [chain.user])))
+    at = chain.extend(refs[3], 4, [chain.user])[-1]
     harness.gossip(chain.payloads[at.hash])
     for _ in range(20):
         harness.pass_time(2.0)
@@ -257,26 +239,6 @@ def test_the_build_api_gets_an_error_for_a_denied_block(chain: ChainFixture) -> 
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
-
-
-def test_labels_are_those_of_rounds(chain: ChainFixture) -> None:
-    """[LB3, LB4, LB6]"""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    assert (harness.status.safe, harness.status.local_safe, harness.engine.safe) == (refs[0], refs[5], refs[0].hash)
-    harness.judge(verified=refs[4].id, final=refs[2].id)
-    harness.pass_time(0.5)
-    harness.pass_time(0.5)
-    status = harness.status
-    assert (status.safe, status.finalized, status.local_safe) == (refs[4], refs[2], refs[5])
-    assert (harness.engine.safe, harness.engine.finalized) == (refs[4].hash, refs[2].hash)
-    harness.move_l1(harness.l1_head, harness.l1_head)
-    harness.report_idle()
-    harness.pass_time(5.0)
-    assert harness.status.finalized == refs[2], "L1's finalized block alone makes nothing final"
-    harness.judge(verified=refs[3].id, final=None)
-    harness.pass_time(0.5)
-    assert (harness.status.safe, harness.status.finalized) == (refs[4], refs[2]), "labels do not go back"
 
 
 def test_before_interop_a_chain_has_its_own_labels(chain: ChainFixture) -> None:
@@ -350,24 +312,3 @@ def test_labels_of_a_verifier_that_catches_up_move_now_and_then(chain: ChainFixt
     assert harness.status.safe == refs[1] and len(harness.engine.accepted) == before
     harness.pass_time(LABEL_SECONDS)
     assert harness.status.safe == refs[6]
-
-
-def test_a_build_on_the_tip_keeps_the_verified_label(chain: ChainFixture) -> None:
-    """[LB6]: the update with attributes carries it as well."""
-    harness = judged(chain)
-    refs = derive(harness, 3)
-    harness.judge(verified=refs[1].id)
-    harness.pass_time(0.5)
-    harness.derive(chain.user)
-    build = harness.until(api.ForkchoiceUpdate, CallPurpose.ATTRIBUTES)
-    assert isinstance(build.call, api.ForkchoiceUpdate) and build.call.attributes is not None
-    assert build.call.forkchoice.safe == refs[1].hash
-
-
-def test_safe_heads_are_recorded_when_they_are_local_safe(chain: ChainFixture) -> None:
-    """[RW3, VR3]: the verifier asks for the L1 blocks of what it is to verify."""
-    harness = judged(chain)
-    refs = derive(harness, 3)
-    assert harness.record.entries[-1].safe_head == refs[3].id and harness.status.safe == refs[0]
-    replacement = replaced(harness, refs, 2)
-    assert harness.record.entries[-1].safe_head == replacement.id

@@ -13,8 +13,8 @@ from rollup_node.stages.engine.calls.engine_api import (
     NewPayload,
     Unavailable,
 )
+from rollup_node.stages.engine.core.start_rows import POLL_SECONDS, STALL_SECONDS, SyncProgress
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSyncState
-from rollup_node.stages.engine.starts.el_sync_row import MAX_ETA, POLL_SECONDS, SAMPLES, STALL_SECONDS, SyncProgress
 from rollup_node.stages.messages.codes import Code
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
@@ -109,13 +109,6 @@ def test_a_block_from_the_future_while_the_engine_syncs() -> None:
     node.wait(1.0)
     assert node.heads()[:2] == (9, 9) and node.engine.head == node.refs[9].hash
     assert node.harness.done(act.ResetStarted) == [] and node.harness.done(act.WorkFailed) == []
-
-
-def test_blocks_below_the_target_do_not_pile_up() -> None:
-    node = Node()
-    for number in range(2, 11):
-        node.gossip(number)
-    assert node.harness.done(act.UnsafeQueueChanged)[-1].length == 1
 
 
 @pytest.mark.sign("EL-SYNC-STALLED", readyz=True)
@@ -224,16 +217,6 @@ def test_rate_and_time_left() -> None:
     assert progress.add(10, 1000, 70.0).rate == 0.0, "an engine that starts over has no rate of before"
 
 
-def test_only_the_last_samples_count() -> None:
-    progress = SyncProgress()
-    for count in range(SAMPLES * 2):
-        result = progress.add(count, 10**6, float(count))
-    assert result.rate == 1.0
-    for count in range(SAMPLES):
-        result = progress.add(SAMPLES * 2 + 9 * count, 10**6, float(SAMPLES * 2 + count))
-    assert result.rate == 9.0
-
-
 def test_no_new_block_is_a_hint_at_peers() -> None:
     progress = SyncProgress()
     progress.add(7, 1000, 0.0)
@@ -241,13 +224,3 @@ def test_no_new_block_is_a_hint_at_peers() -> None:
     hint = "no new block for 5m0s; check that the execution engine has peers"
     assert hint in progress.add(7, 9, STALL_SECONDS).problem.text
     assert "check that" not in progress.add(8, 9, STALL_SECONDS + 1).problem.text
-
-
-def test_long_times() -> None:
-    progress = SyncProgress()
-    progress.add(0, 2**64, 0.0)
-    assert progress.add(1, 2**64, 1.0).eta == MAX_ETA
-    assert "3650d0h" in progress.add(2, 2**64, 2.0).problem.text
-    other = SyncProgress()
-    other.add(0, 7200, 0.0)
-    assert "2h0m" in other.add(1, 7201, 1.0).problem.text

@@ -10,8 +10,7 @@ from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
-from rollup_node.stages.engine.heads.interop import (
+from rollup_node.stages.engine.core.interop import (
     EXHAUSTED_SECONDS,
     MAX_EARLY,
     MAX_EVENTS,
@@ -20,9 +19,7 @@ from rollup_node.stages.engine.heads.interop import (
     Interop,
     InteropRow,
     Invalidate,
-    PromoteCrossSafe,
-    PromoteCrossUnsafe,
-    PromoteFinalized,
+    Promote,
     ProvideL1,
     block_ref,
 )
@@ -131,17 +128,17 @@ def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> 
     status = harness.status
     assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[0], refs[0])
     assert harness.engine.safe == refs[0].hash
-    decide(harness, PromoteCrossUnsafe(refs[3]))
-    decide(harness, PromoteCrossSafe(refs[2], source))
+    decide(harness, Promote("unsafe", refs[3]))
+    decide(harness, Promote("safe", refs[2], source))
     status = harness.status
     assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[2], refs[3])
     assert harness.engine.safe == refs[2].hash
-    decide(harness, PromoteFinalized(refs[3]))
+    decide(harness, Promote("finalized", refs[3]))
     assert harness.status.finalized == refs[0], "only what is safe across chains can be final"
-    decide(harness, PromoteFinalized(refs[1]))
+    decide(harness, Promote("finalized", refs[1]))
     assert harness.status.finalized == refs[1] and harness.engine.finalized == refs[1].hash
     harness = managed_core()
-    decide(harness, PromoteCrossSafe(blocks(harness)[2], source))
+    decide(harness, Promote("safe", blocks(harness)[2], source))
     assert harness.status.cross_unsafe == blocks(harness)[2], "a safe block is verified too"
 
 
@@ -274,17 +271,6 @@ def test_exhausted_l1_is_repeated_until_the_next_block_is_provided() -> None:
     assert sources == [harness.chain.l1_ref(origin.number + 2)] * 2
 
 
-def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
-    for restart in (CoreHarness.restart_derivation, lambda node: decide(node, ForceStart(None))):
-        harness = managed_core()
-        harness.report_idle()
-        take_events(harness)
-        restart(harness)
-        harness.derive_block()
-        elapse(harness, 12.0)
-        assert not any(event.exhaust_l1 for event in take_events(harness))
-
-
 def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     harness = waiting(interop_chain())
     problems = [action for action in harness.actions if isinstance(action, ShowProblem)]
@@ -308,9 +294,9 @@ def test_promotions_that_come_before_the_heads_are_bounded() -> None:
     refs, promoted = chain.build(3), list[L2BlockRef]()
     state: Any = SimpleNamespace(confirmed_heads=None, reset_count=1, publish=lambda now: None)
     state.controller = SimpleNamespace(promote_cross=lambda unsafe, safe: promoted.append(safe))
-    calls = InteropRow(state, Interop(chain.rollup, True), SafeHeadRecorder(False))
+    calls = InteropRow(state)
     for _ in range(2 * MAX_EARLY):
-        calls.decide(PromoteCrossUnsafe(refs[1]), Instant(0.0, 0.0), 1)
+        calls.decide(Promote("unsafe", refs[1]), Instant(0.0, 0.0), 1)
     state.confirmed_heads = object()
     calls.promote_due(Instant(0.0, 0.0))
     assert promoted == [refs[1]] * MAX_EARLY

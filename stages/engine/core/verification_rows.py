@@ -8,8 +8,7 @@
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
-from rollup_node.stages.engine.heads.context import CoreContext, Row
+from rollup_node.stages.engine.core.rows import Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
@@ -29,7 +28,7 @@ class DeniedRow(Row):
             core.recover(self.purpose)
             return None
         accepted, unchecked = core.controller.accepted, verification.unchecked
-        if heads is None or core.building_derived or core.waits(self.purpose, now):
+        if heads is None or core.attributes.building or core.waits(self.purpose, now):
             return None
         if accepted is None or accepted.head != heads.unsafe.hash:
             return None
@@ -65,19 +64,15 @@ class LabelRow(Row):
     `_absent` is the last one that is not in the chain, with the number of resets then."""
 
     purpose = CallPurpose.VERIFIED_BLOCK
-
-    def __init__(self, core: CoreContext, safe_heads: SafeHeadRecorder) -> None:
-        super().__init__(core)
-        self._safe_heads = safe_heads
-        self.read_at = 0.0
-        self._absent: tuple[BlockId, int] | None = None
+    read_at = 0.0
+    _absent: tuple[BlockId, int] | None = None
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
         if heads is None:
             return None
         block = core.verification.next_label(heads)
-        if block is not None and not self._safe_heads.has(block.number):
+        if block is not None and not core.safe_heads.has(block.number):
             return None
         if block is None or (block, core.reset_count) == self._absent:
             core.recover(self.purpose)

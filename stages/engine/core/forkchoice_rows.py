@@ -1,13 +1,14 @@
-"""The forkchoice updates that are due by the heads alone, the doubt about the tip, and the record of safe heads."""
+"""The rows of the heads: their forkchoice updates, the doubt about the tip, the record of safe heads, and finality."""
 
-from collections.abc import Callable
-
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef, Unavailable, is_syncing
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry, SafeHeadRecorder
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
+from rollup_node.stages.engine.core.rows import HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+
+PAUSE_SECONDS = 1.0
 
 
 class ForkchoiceRow(HeadRow):
@@ -17,7 +18,7 @@ class ForkchoiceRow(HeadRow):
 
     def due(self, now: Instant) -> CoreCall | None:
         core = self._core
-        if core.building_derived or core.waits(self.purpose, now):
+        if core.attributes.building or core.waits(self.purpose, now):
             return None
         at_once = core.unconfirmed is not None or core.controller.restoring_backup
         return core.controller.forkchoice_due() if at_once or now.monotonic >= core.forkchoice_at else None
@@ -28,7 +29,7 @@ class ForkchoiceRow(HeadRow):
             core.doubted = pending.purpose, core.confirmed_heads.unsafe
             return
         held, finishing, core.held, core.finishing = core.held, core.finishing, None, None
-        result = core.take_forkchoice(pending, answer)
+        result = core.attributes.answer(pending.call, answer)
         if core.controller.forkchoice_due() is None:
             core.confirm(now)
         core.report(result, now)
@@ -79,30 +80,63 @@ class DoubtRow(HeadRow):
 
 
 class SafeHeadsRow(Row):
-    """`wanted` says whether anyone waits for the entry of a safe head; `written` is called when a change is on disk."""
+    """The writes of the safe head database; an entry that nobody waits for is written with the next few [SDB13]."""
 
     purpose = CallPurpose.SAFE_HEAD_WRITE
 
-    def __init__(
-        self, core: CoreContext, recorder: SafeHeadRecorder, wanted: Callable[[], bool], written: Callable[[], None]
-    ) -> None:
-        super().__init__(core)
-        self._recorder, self._wanted, self._written = recorder, wanted, written
-
     def due(self, now: Instant) -> CoreCall | None:
-        if self._core.waits(self.purpose, now) or (self._recorder.is_record and not self._wanted()):
+        core, recorder = self._core, self._core.safe_heads
+        if core.waits(self.purpose, now) or (recorder.is_record and not core.entry_wanted()):
             return None
-        return self._recorder.next()
+        return recorder.next()
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Note that a change is on disk."""
         if answer is True:
-            self._recorder.done()
+            self._core.safe_heads.done()
             self._core.recover(self.purpose)
-            self._written()
+            self._core.safe_head_written()
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Raise ResetError for an entry that could not be written, so that it is derived again."""
         if isinstance(pending.call, SafeHeadEntry):
             raise ResetError(answer.reason, answer.code)
         super().unavailable(pending, answer, now)
+
+
+class FinalityRow(Row):
+    """`asks_at` is the monotonic time before which L1 is not asked again for a block that it does not have."""
+
+    purpose = CallPurpose.FINALITY
+    asks_at = 0.0
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core = self._core
+        if core.confirmed_heads is None or core.waits(self.purpose, now) or now.monotonic < self.asks_at:
+            return None
+        need = core.finality.next(core.confirmed_heads.finalized)
+        if isinstance(need, GetL1BlockRef):
+            return need
+        core.recover(self.purpose)
+        return None
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the canonical L1 block. Raises ResetError when blocks were derived from another one."""
+        block = answer if isinstance(answer, L1BlockRef) else None
+        if isinstance(pending.call, GetL1BlockRef):
+            self._core.finality.add_canonical(pending.call.number, block)
+        if block is None:
+            self.asks_at = now.monotonic + PAUSE_SECONDS
+        self._core.recover(self.purpose)
+
+    def finalize_due(self, now: Instant) -> None:
+        """Move the finalized head if that is due; the next forkchoice update carries it."""
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None:
+            return
+        due = core.finality.next(heads.finalized)
+        if isinstance(due, L2BlockRef) and core.safe_heads.has(due.number):
+            core.controller.finalize(due)
+            core.finality.done()
+            core.write("debug", "finalized L2 block", block=due)
+            core.publish(now)

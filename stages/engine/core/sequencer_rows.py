@@ -9,7 +9,7 @@ The two calls of the conductor have lanes of their own, so that a slow conductor
 | leader | admin_stopSequencer waits for the engine; again every second            | it waits on, or stops at once     |
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,16 +26,16 @@ from rollup_node.stages.engine.calls.calls import (
 )
 from rollup_node.stages.engine.calls.engine_api import Denied, GetPayload, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
+from rollup_node.stages.engine.core.rows import HeadRow, Row
 from rollup_node.stages.engine.sequencer.block_production import BlockProduction
 from rollup_node.stages.engine.sequencer.sequencer import (
     NOT_ENABLED,
     RETRY_SECONDS,
     BuildDropped,
     SequencedBlock,
+    Sequencer,
     SequencerPhase,
 )
-from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlockRow
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
@@ -46,6 +46,9 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+
+if TYPE_CHECKING:
+    from rollup_node.stages.engine.core.state import CoreState
 
 CONDITION = "sequencer"
 ASK_AGAIN_SECONDS = 1.0
@@ -61,21 +64,17 @@ SequencerRequest = StartSequencerRequest | StopSequencerRequest | OverrideLeader
 class SequencerRow(HeadRow):
     """The calls for the block that the sequencer builds, by its schedule; a forkchoice update first.
 
-    It keeps the sequencer with the admin calls that wait for it. `last_announced` are the heads known last; `derived`
-    returns up to which number the chain with these heads follows from L1, or from what a follow source has proven."""
+    It keeps the sequencer with the admin calls that wait for it. `last_announced` are the heads known last."""
 
     purpose = CallPurpose.SEQUENCER
 
-    def __init__(
-        self, core: CoreContext, stopped: bool, blocks: UnsafeBlockRow, derived: Callable[[Heads], int]
-    ) -> None:
+    def __init__(self, core: "CoreState") -> None:
         super().__init__(core)
-        self.production = BlockProduction(core.config, stopped)
+        self.production = BlockProduction(core.config)
         self.sequencer = self.production.sequencer
         self.stops: list[AdminKey] = []
         self.resets: list[AdminKey] = []
         self.last_announced: Heads | None = None
-        self._lost, self._derived = blocks.lost, derived
         self.last_sequenced: Hash | None = None
         self._shown: tuple[Problem | None, int] = (None, 0)
 
@@ -88,7 +87,7 @@ class SequencerRow(HeadRow):
         wanted = self.production.wanted_l1_blocks(heads)
         if wanted is not None:
             core.do(wanted)
-        if core.building_derived or self._lost.pending:
+        if core.attributes.building or core.unsafe.lost.pending:
             return None
         call = self.production.next(core.controller.forkchoice_due(), now.unix)
         self.show_problem()
@@ -124,10 +123,13 @@ class SequencerRow(HeadRow):
     # --- what the rows share ---------------------------------------------------------------------------------------
 
     def publish_block(self, payload: ExecutionPayload) -> None:
-        """Have the block that the sequencer sealed on the unsafe head signed and gossiped."""
-        heads = self.sequencer.heads
+        """Have the block that the sequencer sealed on the unsafe head signed and gossiped.
+
+        The chain up to some number follows from L1, or from what a follow source has proven."""
+        core, heads = self._core, self.sequencer.heads
         if heads is not None and heads.unsafe.hash == payload.parent_hash:
-            self._core.do(actions.PublishBlock(payload, heads.unsafe, self._derived(heads)))
+            derived = core.follow.proven if core.follow.enabled else heads.pending_safe.number
+            core.do(actions.PublishBlock(payload, heads.unsafe, derived))
 
     def show_problem(self) -> None:
         """Report why the sequencer cannot build: each failed attempt, and when that ends."""
@@ -158,7 +160,7 @@ class SequencerRow(HeadRow):
 
     def finish_stops(self, now: Instant) -> None:
         """Answer admin_stopSequencer once the engine has the last block as its head [SEQ27, SEQ42]."""
-        waits = self.sequencer.active or self.last_block_waits or self._lost.pending
+        waits = self.sequencer.active or self.last_block_waits or self._core.unsafe.lost.pending
         if self.stops and not waits:
             self.answer_stops()
             self._core.publish(now)
@@ -181,15 +183,11 @@ class CommitRow(Row):
     takes_silence = True
     purpose = CallPurpose.COMMIT
 
-    def __init__(self, core: CoreContext, row: SequencerRow) -> None:
-        super().__init__(core)
-        self._row = row
-
     def due(self, now: Instant) -> CoreCall | None:
-        return self._row.sequencer.next_commit(now.unix)
+        return self._core.sequencer.sequencer.next_commit(now.unix)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        row, call = self._row, pending.call
+        row, call = self._core.sequencer, pending.call
         if not isinstance(call, CommitPayload):
             return
         if answer is not True:
@@ -206,12 +204,15 @@ class LeaderRow(Row):
     outlives_resets = takes_silence = True
     purpose = CallPurpose.LEADER
 
-    def __init__(self, core: CoreContext, row: SequencerRow) -> None:
+    def __init__(self, core: "CoreState") -> None:
         super().__init__(core)
-        self._row, self._sequencer = row, row.sequencer
         self._waiting: dict[AdminKey, Hash] = {}
         self._asked: dict[AdminKey, Hash] = {}
         self.ask_at = 0.0
+
+    @property
+    def _sequencer(self) -> Sequencer:
+        return self._core.sequencer.sequencer
 
     def request(self, peer: ProcessId, message: SequencerRequest, now: Instant) -> None:
         """Take an admin call, perhaps a repeated one."""
@@ -231,7 +232,7 @@ class LeaderRow(Row):
             self._waiting.setdefault(key, head)
 
     def _start(self, key: AdminKey, head: Hash, now: Instant) -> None:
-        core, row, sequencer = self._core, self._row, self._sequencer
+        core, row, sequencer = self._core, self._core.sequencer, self._sequencer
         error = sequencer.start(head, now.unix)
         heads = core.controller.heads
         if error is None and heads is not None and sequencer.heads is not None:
@@ -242,7 +243,7 @@ class LeaderRow(Row):
         self._core.respond(*key, error)
 
     def _stop(self, key: AdminKey, now: Instant) -> None:
-        row = self._row
+        row = self._core.sequencer
         if key in row.stops:
             return
         if not self._sequencer.stopping:
@@ -256,7 +257,7 @@ class LeaderRow(Row):
             row.stops.append(key)
 
     def _override(self, key: AdminKey, now: Instant) -> None:
-        row, sequencer = self._row, self._sequencer
+        row, sequencer = self._core.sequencer, self._sequencer
         if not sequencer.enabled:
             self._core.respond(*key, NOT_ENABLED)
             return
@@ -276,7 +277,7 @@ class LeaderRow(Row):
     def _stop_waits(self) -> bool:
         """Whether a stop waits for the engine, as it only does while this node is the leader [SEQ27]."""
         committing = self._sequencer.phase is SequencerPhase.COMMITTING
-        return self._sequencer.conducted and bool(self._row.stops) and not committing
+        return self._sequencer.conducted and bool(self._core.sequencer.stops) and not committing
 
     def due(self, now: Instant) -> CoreCall | None:
         stop_waits = self._stop_waits and now.monotonic >= self.ask_at
@@ -302,5 +303,5 @@ class LeaderRow(Row):
             reason = failure or "this node is not the leader"
             self._core.write("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, reason=reason)
             self._sequencer.stop_without_last()
-            self._row.answer_stops()
+            self._core.sequencer.answer_stops()
             self._core.publish(now)

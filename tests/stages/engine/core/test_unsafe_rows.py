@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.unsafe.unsafe_rows import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
+from rollup_node.stages.engine.core.unsafe_rows import SHOW_SECONDS, STALE_SECONDS
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -25,7 +25,7 @@ class Gap:
 
     def __init__(self, tip: int, *, syncs: bool = False, **config: Any) -> None:
         self.chain = chain_with(l1_step=2)
-        self.refs = [self.chain.genesis, *self.branch(self.chain.genesis, 60, ())]
+        self.refs = [self.chain.genesis, *self.chain.extend(self.chain.genesis, 60, ())]
         self.engine = ModelEngine(self.chain)
         self.engine.head = self.refs[tip].hash
         self.engine.lost = {ref.hash for ref in self.refs[tip + 1 :]}
@@ -33,14 +33,9 @@ class Gap:
         self.syncs = syncs
         self.calls: list[PendingCall] = []
 
-    def branch(self, parent: L2BlockRef, length: int, users: tuple[bytes, ...] | None = None) -> list[L2BlockRef]:
-        """Blocks on a block, by default other ones than derivation finds."""
-        refs = []
-        for _ in range(length):
-            attributes = self.chain.attributes(parent, 100, (self.chain.user,) if users is None else users)
-            parent = self.chain.ref(self.chain.seal(parent, attributes))
-            refs.append(parent)
-        return refs
+    def branch(self, at: int, length: int) -> list[L2BlockRef]:
+        """Return other blocks above a number than derivation finds."""
+        return self.chain.extend(self.refs[at], length, [self.chain.user])
 
     def gossip(self, *numbers: int) -> None:
         for number in numbers:
@@ -89,44 +84,6 @@ class Gap:
     def problem(self) -> str | None:
         shown = [action for action in self.harness.actions if isinstance(action, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
-
-
-def test_the_engine_gets_the_lowest_block_above_a_gap_and_fetches_the_rest() -> None:
-    """[UNS6] newPayload, then a forkchoice update with our labels; the queue goes on above."""
-    gap = Gap(3, syncs=True, p2p=True)
-    gap.gossip(12, 11, 10)
-    gap.run(TICK)
-    assert gap.heads == (3, 0) and not gap.calls, "the blocks may come in another order"
-    gap.run(TICK + 2)
-    assert gap.heads == (12, 0)
-    first, second, *_ = gap.calls
-    assert gap.calls[-1].call == api.GetBlockRef(0), "that its chain has our safe head"
-    assert first.call == api.NewPayload(gap.chain.payloads[gap.refs[10].hash])
-    assert second.call == api.ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
-    assert gap.inserted == [10, 10] and gap.requested == [] and gap.problem is None
-    assert gap.engine.head == gap.refs[12].hash
-
-
-@pytest.mark.parametrize(
-    ("config", "engine", "peers"),
-    [
-        ({"p2p": True}, True, True),
-        ({"p2p": True, "fill_gaps": False}, True, False),
-        ({"p2p": True, "gaps_from_engine": False}, False, True),
-        ({}, True, False),
-    ],
-)
-def test_who_is_asked_for_a_gap(config: dict[str, bool], engine: bool, peers: bool) -> None:
-    """[UNS5, UNS6] By default the engine, and after a while peers as well."""
-    gap = Gap(3, **config)
-    gap.gossip(10)
-    gap.run(TICK + 1)
-    assert bool(gap.inserted) is engine and bool(gap.requested) is (peers and not engine)
-    gap.run(TICK + int(PEERS_SECONDS))
-    assert bool(gap.requested) is peers
-    gap.gossip(*range(4, 10))
-    gap.run(1)
-    assert gap.heads == (10, 0)
 
 
 def test_an_engine_that_cannot_fetch_is_named_and_derivation_goes_on() -> None:
@@ -214,7 +171,7 @@ def test_an_unsafe_head_with_missing_ancestors_that_the_engine_refuses_for_ever(
     It leaves the queue, the engine gets our heads again, and the chain goes on: derived blocks and the next good
     block."""
     gap = Gap(6, p2p=True)
-    side = gap.branch(gap.refs[2], 8)
+    side = gap.branch(2, 8)
     gap.gossip_ref(*side[5:])
     for _ in range(3):
         pending = gap.harness.until(api.NewPayload, CallPurpose.UNSAFE_GAP)
@@ -249,7 +206,7 @@ def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
 def test_a_block_that_nobody_has_the_ancestors_of_does_not_hide_the_live_chain() -> None:
     """[UNS6] The lowest block is of a chain given up: the highest one gets its turn."""
     gap = Gap(6, p2p=True, fill_gaps=False)
-    dead = gap.branch(gap.refs[4], 8)
+    dead = gap.branch(4, 8)
     gap.engine.lost |= {item.hash for item in dead}
     gap.gossip_ref(dead[-1])
     gap.gossip(20, 21)

@@ -106,17 +106,6 @@ def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: Ch
     assert harness.step() == []
 
 
-def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> None:
-    harness, insert = inserting(chain)
-    harness.answer(insert, api.PayloadAnswer("SYNCING"))
-    (update,) = harness.step()
-    harness.answer(update, api.Unavailable("connection refused"))
-    assert harness.failures == ["connection refused"]
-    harness.wait(1)
-    (pending,) = harness.step()
-    assert pending.call == update.call and pending.purpose is CallPurpose.FORKCHOICE, "it stays due"
-
-
 # --- the sequencer -------------------------------------------------------------------------------------------------
 
 

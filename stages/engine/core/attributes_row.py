@@ -2,10 +2,9 @@
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.calls.actions import Action, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.engine.core.rows import HeadRow
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.errors import TemporaryError
 
@@ -50,29 +49,27 @@ class UpgradeDiffers(Action, frozen=True):
 
 
 class AttributesRow(HeadRow):
-    """The calls for the attributes that derivation waits for."""
+    """The calls for the attributes that derivation waits for.
+
+    The next ones are started with the update to the last block, unless somebody else may build on it [ENG40]."""
 
     purpose = CallPurpose.ATTRIBUTES
-
-    def __init__(self, core: CoreContext, attributes: AttributesHandler, session: DerivationSession) -> None:
-        super().__init__(core)
-        self._attributes, self._session = attributes, session
-        self._shown: tuple[OtherUpgrade, bool] | None = None
+    _shown: tuple[OtherUpgrade, bool] | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether attributes are taken."""
-        return self._core.confirmed_heads is not None and not self._session.restart_wanted
+        return self._core.confirmed_heads is not None and not self._core.session.restart_wanted
 
     def due(self, now: Instant) -> CoreCall | None:
-        core, attributes = self._core, self._attributes
+        core, attributes = self._core, self._core.attributes
         if core.waits(self.purpose, now):
             return None
         if self.is_open:
             result = attributes.begin()
             if result is not None:
                 core.send_result(result)
-            if core.may_join:
+            if not (core.sequencer.sequencer.active or core.interop.enabled or core.build_api_row.waiting):
                 attributes.join()
         return self._call(now)
 
@@ -80,30 +77,30 @@ class AttributesRow(HeadRow):
         """Return the first call for attributes derived ahead; whatever else is due comes first."""
         if not self.is_open or self._core.waits(self.purpose, now):
             return None
-        self._attributes.begin_ahead()
+        self._core.attributes.begin_ahead()
         return self._call(now)
 
     def _call(self, now: Instant) -> CoreCall | None:
-        core, attributes = self._core, self._attributes
+        core, attributes = self._core, self._core.attributes
         if (result := attributes.check()) is not None:
             core.report(result, now)
             core.publish(now)
         call = attributes.next()
         if call is not None and attributes.building:
-            core.on_derived_build()
+            core.sequencer.sequencer.on_derived_build()
         return call
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        self._core.report(self._attributes.answer(pending.call, answer), now)
+        self._core.report(self._core.attributes.answer(pending.call, answer), now)
         self._core.publish(now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        self._attributes.fail()
+        self._core.attributes.fail()
         return super().failed(call, error, now)
 
     def show_hold(self) -> None:
         """Report that derivation waits before the activation block of a fork, if that has changed [UPG24]."""
-        core, hold = self._core, self._attributes.hold
+        core, hold = self._core, self._core.attributes.hold
         shown = None if hold is None else (hold.other, hold.confirmed)
         if shown == self._shown:
             return

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose, FollowReason, FollowStatus
+from rollup_node.stages.engine.calls.calls import CallPurpose, FollowStatus
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
-from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -77,14 +77,9 @@ class Follower:
             else:
                 self.harness.run_others(hold)
 
-    def branch(self, parent: L2BlockRef, length: int) -> list[L2BlockRef]:
-        """Blocks on another branch."""
-        refs = []
-        for _ in range(length):
-            attributes = self.chain.attributes(parent, parent.l1_origin.number, [self.chain.user])
-            parent = self.chain.ref(self.chain.seal(parent, attributes))
-            refs.append(parent)
-        return refs
+    def branch(self, at: int, length: int) -> list[L2BlockRef]:
+        """Return the chain with so many other blocks above a number."""
+        return [*self.refs[: at + 1], *self.chain.extend(self.refs[at], length, [self.chain.user])]
 
 
 MOVED = "moved to the follow source's chain"
@@ -92,21 +87,6 @@ GIVEN_UP = "giving up on the follow source's block"
 
 HOLD = HOLD_BLOCK_TIMES * chain_with().rollup.block_time
 """Seconds for which nothing is inserted or built."""
-
-
-def test_heads_on_our_chain_are_imported() -> None:
-    follower = Follower(20)
-    follower.says(16, 14, 8)
-    assert follower.heads == (20, 16, 14, 8)
-    assert (follower.engine.safe, follower.engine.finalized) == (follower.refs[14].hash, follower.refs[8].hash)
-    assert follower.harness.status.current_l1 == follower.chain.l1_ref(110)
-    follower.says(18, 18, 10)
-    assert follower.heads == (20, 18, 18, 10)
-    assert set(follower.results()) == {FollowResult.FETCH_STATUS, FollowResult.SUCCESS}
-    assert follower.harness.start is None, "nothing derives"
-    follower.harness.move_l1(130, finalized=125)
-    follower.round()
-    assert follower.heads == (20, 18, 18, 10), "L1 finality does not move the finalized head"
 
 
 def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
@@ -126,40 +106,11 @@ def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
     assert follower.problem() is None
 
 
-def test_a_block_that_comes_soon_is_no_problem() -> None:
-    follower = Follower(2, (34, 34, 8))
-    follower.run(2)
-    follower.engine.fetch()
-    follower.run(2)
-    assert follower.heads == (34, 34, 34, 8)
-    assert not follower.harness.done(act.FetchLasts) and not follower.harness.done(act.FetchEnded)
-
-
-@pytest.mark.parametrize("step", [0, 1])
-def test_a_sequencer_goes_on_without_a_block_that_no_engine_has(step: int) -> None:
-    """[FSR3] Whether the source names one block for good, or another one in each round."""
-    follower = Follower(20, sequencer_enabled=True)
-    others = [*follower.refs[:18], *follower.branch(follower.refs[17], 30)]
-    follower.engine.lost |= {ref.hash for ref in others[18:]}
-    grown = [follower.heads[0]]
-    for second in range(40):
-        follower.shows(30 + step * (second // 4), 17, 8, others)
-        follower.run(1)
-        grown.append(follower.heads[0])
-    block_time = follower.chain.rollup.block_time
-    stood = max(len([item for item in grown if item == number]) for number in grown)
-    assert HOLD <= stood <= HOLD + 2 * block_time, "once, and for a few block times"
-    assert grown[-1] - grown[0] == 40 // block_time
-    assert follower.heads[1:] == (0, 0, 0) and follower.problem() is not None
-    follower.says(17, 16, 8)
-    assert follower.heads[0] > grown[-1] and follower.heads[1:] == (17, 16, 8) and follower.problem() is None
-
-
 def test_another_chain_is_moved_to() -> None:
     """[FSR3]"""
     follower = Follower(20)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.says(14, 12, 4, others)
     assert follower.heads == (14, 14, 12, 4)
     assert follower.harness.core.heads is not None
@@ -173,7 +124,7 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
     follower.harness.actions.clear()
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.says(14, 12, 4, others)
     follower.round()
     (reset,) = follower.harness.done(act.ResetStarted)
@@ -183,25 +134,6 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     assert {None if safe is None else safe.number for safe in published} == {None, 12}
     (start,) = follower.harness.logged("found L2 heads to start with")
     assert (start["unsafe"], start["safe"], start["finalized"]) == (others[14], others[12], others[4])
-
-
-def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None:
-    """[FSR11] Its word alone shows nothing: not a safe head on our chain, and not one that the engine does not have."""
-    follower = Follower(20, sequencer_enabled=True)
-    follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
-    follower.engine.lost |= {ref.hash for ref in others[9:]}
-    follower.says(14, 12, 4, others)
-    follower.round()
-    assert {item.derived for item in follower.harness.done(act.PublishBlock)} == {0}
-    follower.engine.fetch()
-    follower.round()
-    follower.round()
-    (moved,) = [item for item in follower.harness.done(act.LogLine) if item.text == MOVED]
-    del follower.harness.actions[: follower.harness.actions.index(moved)]
-    published = follower.harness.done(act.PublishBlock)
-    assert [item.payload.block_number for item in published][:2] == [15, 16] and published[0].parent == others[14]
-    assert {item.derived for item in published} == {14}
 
 
 def test_what_is_shown_ends_with_a_new_start() -> None:
@@ -217,7 +149,7 @@ def test_what_is_shown_ends_with_a_new_start() -> None:
 def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> None:
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    others = follower.branch(8, 8)
     follower.harness.source = FollowStatus(None, others[14], others[12], others[4])
     follower.harness.wait(10.5)
     follower.harness.run_others(CallPurpose.START)
@@ -236,7 +168,7 @@ def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> 
 def test_an_engine_that_refuses_the_source_s_chain_is_named() -> None:
     follower = Follower(20)
     follower.says(10, 8, 6)
-    others = [*follower.refs[:5], *follower.branch(follower.refs[4], 30)]
+    others = follower.branch(4, 30)
     # It agrees on nothing that is final here, but has nothing at that height to compare.
     follower.harness.source = FollowStatus(None, others[30], others[29], others[3])
     follower.round()
@@ -261,25 +193,6 @@ def test_other_refusals_of_the_engine(answer: Any, text: str) -> None:
     follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
     assert follower.harness.failures[-1].endswith(text)
     assert follower.heads == (2, 0, 0, 0)
-
-
-def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
-    """[FSR10] Heads stay, and gossip goes on."""
-    follower = Follower(18)
-    follower.says(16, 14, 8)
-    failures = len(follower.harness.failures)
-    follower.harness.source = None
-    follower.run(60)
-    assert len(follower.harness.failures) - failures == 60 // 4
-    assert {item.reason for item in follower.harness.done(act.WorkFailed)} == {FollowReason.NO_ANSWER}
-    assert follower.harness.failures[-1] == "the follow source is away"
-    follower.engine.fetch()
-    follower.harness.gossip(follower.chain.payloads[follower.refs[19].hash])
-    follower.harness.run_until_idle()
-    assert follower.heads == (19, 16, 14, 8)
-    follower.says(18, 18, 8)
-    assert follower.heads == (19, 18, 18, 8)
-    assert [item.task for item in follower.harness.done(act.WorkRecovered)][-1] == "follow source"
 
 
 def test_an_engine_that_lost_blocks_has_its_own_heads_shown_and_is_pointed_at_the_source() -> None:
@@ -388,10 +301,7 @@ def _waiting_for_a_lost_source(**config: Any) -> Follower:
 
 CHAIN = chain_with(l1_step=2)
 MAIN = CHAIN.build(30)
-SIDE = [*MAIN[:11], *MAIN[11:]]
-for _number in range(11, 31):
-    _attributes = CHAIN.attributes(SIDE[_number - 1], SIDE[_number - 1].l1_origin.number, [CHAIN.user])
-    SIDE[_number] = CHAIN.ref(CHAIN.seal(SIDE[_number - 1], _attributes))
+SIDE = [*MAIN[:11], *CHAIN.extend(MAIN[10], 20, [CHAIN.user])]
 HEAD = st.tuples(st.booleans(), st.integers(0, 30))
 STEP = st.one_of(
     st.tuples(st.just("status"), st.tuples(HEAD, HEAD, HEAD)),

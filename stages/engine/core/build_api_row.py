@@ -10,6 +10,7 @@ One request is worked on at a time, and its calls are made between those of the 
 """
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls import engine_api
@@ -17,7 +18,7 @@ from rollup_node.stages.engine.calls.actions import Send
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import show_block
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.engine.core.rows import HeadRow
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import end_text
@@ -26,21 +27,23 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
+if TYPE_CHECKING:
+    from rollup_node.stages.engine.core.state import CoreState
+
 MAX_REQUESTS = 16
 
 BuildRequest = OpenBlockRequest | SealBlockRequest | CommitBlockRequest
 
 
 class BuildApiRow(HeadRow):
-    """The oldest request is under way. A reset undoes its calls, made after `_reset_count` resets."""
+    """The oldest request is under way; a reset undoes its calls."""
 
     takes_silence = True
     purpose = CallPurpose.BUILD_API
 
-    def __init__(self, core: CoreContext) -> None:
+    def __init__(self, core: "CoreState") -> None:
         super().__init__(core)
         self._waiting: deque[tuple[ProcessId, BuildRequest]] = deque()
-        self._reset_count = 0
         self._has_parent = False
         self._committed: L2BlockRef | None = None
 
@@ -56,12 +59,10 @@ class BuildApiRow(HeadRow):
     def due(self, now: Instant) -> CoreCall | None:
         """Return the next call of the oldest request; it waits for heads, and while a derived block is built."""
         core, heads = self._core, self._core.confirmed_heads
-        if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
+        if heads is None or core.attributes.building or core.controller.restoring_backup:
             return None
-        if core.replaces:
+        if core.replaces or core.waits(self.purpose, now):
             return None
-        if self._reset_count != core.reset_count:
-            self._begin()
         while self._waiting:
             call = self._call(self._waiting[0][1], heads)
             if not isinstance(call, engine_api.BuildError):
@@ -69,8 +70,9 @@ class BuildApiRow(HeadRow):
             self._respond(call)
         return None
 
-    def _begin(self) -> None:
-        self._reset_count, self._has_parent, self._committed = self._core.reset_count, False, None
+    def begin(self) -> None:
+        """Begin with the oldest request, perhaps again."""
+        self._has_parent, self._committed = False, None
 
     def _call(self, request: BuildRequest, heads: Heads) -> CoreCall | engine_api.BuildError:
         rollup = self._core.config.rollup
@@ -181,6 +183,6 @@ class BuildApiRow(HeadRow):
     ) -> None:
         """Answer the oldest request; the next one begins."""
         peer, request = self._waiting.popleft()
-        self._begin()
+        self.begin()
         text, code = (None, 0) if error is None else (error.text, error.code)
         self._core.do(Send(peer, BuildResponse(request.id, text, code, payload_id, payload)))

@@ -12,9 +12,8 @@ from rollup_node.stages.engine.calls.calls import (
     PendingCall,
 )
 from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
+from rollup_node.stages.engine.core.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.heads.context import TaskBackoff
-from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.messages import control
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with
@@ -246,14 +245,6 @@ def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: bool 
     assert [pending for pending in harness.step() if pending.purpose is CallPurpose.LEADER] == []
 
 
-def test_a_stop_that_need_not_wait_does_not_ask() -> None:
-    harness = running()
-    harness.request(control.StopSequencerRequest(2))
-    harness.step()
-    assert harness.responses[-1] == control.ControlResponse(2, None, harness.chain.genesis.hash)
-    assert [pending for pending in harness.open if pending.purpose is CallPurpose.LEADER] == []
-
-
 # --- override ------------------------------------------------------------------------------------------------------
 
 
@@ -313,32 +304,9 @@ def test_a_stop_without_heads_is_answered_with_the_last_known_head() -> None:
     assert harness.responses[-1] == control.ControlResponse(3, "sequencer not running", None)
 
 
-def test_a_stop_before_any_head_is_known_is_answered_with_zero() -> None:
-    harness = CoreHarness(chain_with(block_time=1), sequencer_enabled=True)
-    harness.request(control.StopSequencerRequest(1))
-    harness.step()
-    assert harness.responses == [control.ControlResponse(1, None, ZERO_HASH)] and not harness.status.sequencer_active
-
-
-def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() -> None:
-    """A forkchoice update is due for another reason, and the engine is away."""
-    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
-    harness.derive()
-    while harness.core.heads is None or harness.heads.unsafe.number == 0:
-        for pending in harness.step():
-            harness.answer(pending)
-    for pending in harness.step():
-        harness.answer(pending, AWAY)
-    harness.request(control.StopSequencerRequest(1))
-    for pending in harness.step():
-        harness.answer(pending, AWAY)
-    assert [response.id for response in harness.responses] == [1] and harness.responses[0].error is None
-
-
 def test_admin_requests_are_bounded_and_known() -> None:
     chain, now = chain_with(), Instant(1_000.0, 50.0)
-    config = config_of(chain, sequencer_enabled=True)
-    state = CoreState(config, first_reset=0, stopped=False, backoff=TaskBackoff())
+    state = CoreState(config_of(chain, sequencer_enabled=True))
     state.sequencer.sequencer.stopping = True
     for number in range(2 * MAX_ADMIN_REQUESTS):
         for _ in range(2):

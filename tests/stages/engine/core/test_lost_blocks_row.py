@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
+from rollup_node.stages.engine.calls.actions import ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import PayloadAnswer
+from rollup_node.stages.engine.core.unsafe_rows import PROBLEM
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
-from rollup_node.stages.engine.unsafe.unsafe_rows import PROBLEM
-from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
+from rollup_node.stages.messages.control import ControlResponse, StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -131,48 +129,12 @@ def test_blocks_whose_origin_was_replaced_are_not_put_back() -> None:
     assert harness.keeps.refused == [], "their replacements may be signed"
 
 
-def test_a_derived_block_in_their_place_wins() -> None:
-    """Derivation gives the chain another block on the head, while the p2p process is silent."""
-    harness = sequencing(4)
-    signed = list(harness.keeps.signed)
-    latest, harness.latest = harness.latest, None
-    at = lose(harness, 4)
-    assert at == 0
-    until(harness, lambda: harness.core.heads is not None and not harness.open)
-    while harness.waiting is None:
-        harness.derive(*[harness.chain.user] * 9)
-        answer_or_sleep(harness)
-    until(harness, lambda: 1 in harness.engine.canonical())
-    harness.latest = latest
-    build(harness, 2)
-    assert not set(harness.engine.canonical().values()) & set(signed)
-    assert harness.logged(FOUND) == [] and harness.keeps.refused == [], "derivation shows the reorg"
-
-
-def test_blocks_of_another_sequencer_that_follow_ours() -> None:
-    """[SEQ41] They show that ours are in its chain."""
-    harness = sequencing()
-    last = harness.chain.ref(harness.keeps.signed[-1])
-    other = harness.chain.seal(last, harness.chain.attributes(last, last.l1_origin.number, [harness.chain.user] * 5))
-    harness.request(StopSequencerRequest(1))
-    harness.run_until_idle()
-    harness.engine.lose(last.number - 2)
-    harness.gossip(other)
-    harness.request(StartSequencerRequest(2, last.hash))
-    until(harness, lambda: other.block_number in harness.engine.canonical())
-    assert harness.engine.canonical()[other.block_number] == other
-    assert harness.keeps.refused == []
-
-
 def blocks_of_others(harness: CoreHarness, on: int, count: int) -> list[ExecutionPayload]:
     """Blocks of another sequencer on the block of that number, which no engine has."""
-    ref, others = harness.chain.ref(harness.engine.canonical()[on]), []
-    for _ in range(count):
-        attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
-        others.append(harness.chain.seal(ref, attributes))
-        ref = harness.chain.ref(others[-1])
-    harness.engine.lost |= {other.block_hash for other in others}
-    return others
+    chain = harness.chain
+    refs = chain.extend(chain.ref(harness.engine.canonical()[on]), count, [chain.user] * 7)
+    harness.engine.lost |= {ref.hash for ref in refs}
+    return [chain.payloads[ref.hash] for ref in refs]
 
 
 def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
@@ -205,26 +167,6 @@ def test_an_engine_that_refuses_one_of_them() -> None:
 # --- stopped, started, and no sequencer ----------------------------------------------------------------------------
 
 
-def test_a_stopped_sequencer_gets_its_blocks_back_and_can_be_started_on_them() -> None:
-    """[SEQ43] An engine that comes back without them is noticed by the next call, here that of a reset."""
-    harness = sequencing()
-    last = harness.chain.ref(harness.keeps.signed[-1])
-    harness.request(StopSequencerRequest(1))
-    harness.run_until_idle()
-    harness.engine.lose(last.number - 2)
-    harness.request(StartSequencerRequest(2, last.hash))
-    until(harness, lambda: harness.core.heads is None)
-    harness.request(StopSequencerRequest(3))
-    harness.run_until_idle()
-    until(harness, lambda: height(harness) == last.number)
-    harness.request(StartSequencerRequest(4, harness.chain.genesis.hash))
-    harness.request(StartSequencerRequest(5, last.hash))
-    errors = {response.id: response.error for response in harness.responses if isinstance(response, ControlResponse)}
-    assert errors[4] is not None and "block hash does not match" in errors[4] and errors[5] is None
-    build(harness, 1)
-    assert harness.keeps.refused == [] and len(harness.logged("sequencer started")) == 2
-
-
 def test_a_stop_waits_for_the_blocks_and_answers_the_last_one() -> None:
     """[SEQ42]"""
     harness = sequencing()
@@ -248,19 +190,3 @@ def test_a_verifier_gets_the_blocks_of_its_peers_back() -> None:
     harness.gossip(blocks[5])
     until(harness, lambda: height(harness) == 6)
     assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(4, 6)]
-
-
-def test_a_verifier_says_nothing_where_nothing_was_lost() -> None:
-    harness = started(chain_with(), p2p=True)
-    for ref in harness.chain.build(3)[1:]:
-        harness.gossip(harness.chain.payloads[ref.hash])
-    harness.run_until_idle()
-    assert harness.logged(FOUND) == [] and harness.logged(BACK) == harness.logged(WITHOUT) == []
-    assert len(harness.done(RequestLatestBlocks)) == 1
-
-
-@pytest.mark.parametrize("config", [{"p2p": False}, {"interop": True}], ids=str)
-def test_where_it_is_not_done(config: dict[str, Any]) -> None:
-    harness = CoreHarness(chain_with(), sequencer_enabled=True, **config)
-    harness.run_until_idle()
-    assert harness.done(RequestLatestBlocks) == []

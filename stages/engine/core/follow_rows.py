@@ -1,6 +1,7 @@
 """The rows that follow another node [FSR1 to FSR13]."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import Action, FetchEnded, FetchLasts, LogLevel
@@ -14,11 +15,14 @@ from rollup_node.stages.engine.calls.calls import (
     PendingCall,
 )
 from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.core.rows import HeadRow, Row
 from rollup_node.stages.engine.follow import follow_source
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
+
+if TYPE_CHECKING:
+    from rollup_node.stages.engine.core.state import CoreState
 
 PROBLEM = "follow source"
 
@@ -37,12 +41,16 @@ class FollowHeadRow(HeadRow):
 
     purpose = CallPurpose.FOLLOW_HEAD
 
-    def __init__(self, core: CoreContext, source: follow_source.FollowSource) -> None:
+    def __init__(self, core: "CoreState") -> None:
         super().__init__(core)
-        self.source = source
         self.target = follow_source.FollowTarget()
         self._behind: L2BlockRef | None = None
         self._shown = False
+
+    @property
+    def source(self) -> follow_source.FollowSource:
+        """The source that is followed."""
+        return self._core.follow
 
     def due(self, now: Instant) -> CoreCall | None:
         heads = self._core.confirmed_heads
@@ -192,33 +200,27 @@ class FollowReadRow(Row):
     takes_silence = True
     purpose = CallPurpose.FOLLOW
 
-    def __init__(self, core: CoreContext, head: FollowHeadRow) -> None:
-        super().__init__(core)
-        self._head, self._source = head, head.source
-
     def due(self, now: Instant) -> CoreCall | None:
-        heads = self._core.confirmed_heads
-        if heads is None or not self._source.enabled:
-            return None
-        return self._source.next(heads, now.monotonic)
+        core, heads = self._core, self._core.confirmed_heads
+        return None if heads is None else core.follow.next(heads, now.monotonic)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or not isinstance(pending.call, follow_source.FollowCall):
             return
         try:
-            self._source.answer(pending.call, answer, heads, now.unix)
+            core.follow.answer(pending.call, answer, heads, now.unix)
         except follow_source.FollowError as error:
             if error.result is not None:
                 core.do(FollowSourceRead(error.result))
-            self._source.failed(error)
+            core.follow.failed(error)
             if error.reason is FollowReason.ENGINE_LACKS:
                 core.controller.distrust()
             raise
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Wait for the next round."""
-        self._head.fail_round(self.purpose, error, now)
+        self._core.follow_row.fail_round(self.purpose, error, now)
         return None
 
 
@@ -227,31 +229,27 @@ class FollowTargetRow(Row):
 
     purpose = CallPurpose.FOLLOW_TARGET
 
-    def __init__(self, core: CoreContext, head: FollowHeadRow) -> None:
-        super().__init__(core)
-        self._head, self._source, self._target = head, head.source, head.target
-
     def due(self, now: Instant) -> CoreCall | None:
-        core, source = self._core, self._source
+        core, source, target = self._core, self._core.follow, self._core.follow_row.target
         if source.syncing is None or not source.failing:
-            self._target.clear()
+            target.clear()
             core.recover(self.purpose)
             return None
         if core.confirmed_heads is None or source.target is not None or core.waits(self.purpose, now):
             return None
-        self._target.start(source.syncing)
-        return self._target.next(now.monotonic)
+        target.start(source.syncing)
+        return target.next(now.monotonic)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        source, call = self._source, pending.call
+        core, source, call = self._core, self._core.follow, pending.call
         if source.target is not None or not isinstance(call, engine_api.GetBlockRef | GetL1BlockRef):
             return
         try:
-            may_move = self._target.answer(call, answer, now.monotonic)
+            may_move = core.follow_row.target.answer(call, answer, now.monotonic)
         except follow_source.StaleTargetError as error:
-            self._head.give_up(str(error), now)
+            core.follow_row.give_up(str(error), now)
             return
-        self._core.recover(self.purpose)
+        core.recover(self.purpose)
         if may_move and source.syncing is not None:
             source.resume()
 

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CoreAnswer
-from rollup_node.stages.engine.sequencer.build_api_row import MAX_REQUESTS
+from rollup_node.stages.engine.core.build_api_row import MAX_REQUESTS
 from rollup_node.stages.messages import control
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -68,19 +68,6 @@ def test_a_block_is_opened_sealed_and_committed(chain: ChainFixture) -> None:
     assert responses_of(harness)[2:] == [control.BuildResponse(3, None)]
     assert harness.status.unsafe == chain.ref(payload) and harness.engine.head == payload.block_hash
     assert commit(harness, 4, payload) == control.BuildResponse(4, None), "the present head may be committed again"
-
-
-def test_a_block_on_an_older_parent_replaces_the_tip(chain: ChainFixture) -> None:
-    """The engine's head goes back to the node's until the block is committed."""
-    harness = started(chain)
-    tip = build_on(harness, chain.genesis, 1)
-    commit(harness, 3, tip)
-    harness.engine.pool = [chain.user]
-    attributes = chain.attributes(chain.genesis, chain.genesis.l1_origin.number)
-    empty = build_on(harness, chain.genesis, 6, msgspec.structs.replace(attributes, no_tx_pool=True))
-    assert empty.block_hash != tip.block_hash and harness.engine.head == tip.block_hash
-    assert commit(harness, 8, empty) == control.BuildResponse(8, None)
-    assert harness.status.unsafe == chain.ref(empty) and harness.engine.head == empty.block_hash
 
 
 def test_a_wrong_parent(chain: ChainFixture) -> None:
@@ -194,18 +181,6 @@ def test_requests_wait_for_heads_and_their_number_is_bounded(chain: ChainFixture
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
     assert len(responses_of(harness)) == MAX_REQUESTS
-
-
-def test_a_reset_lets_an_open_request_begin_again(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.request(control.OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
-    (parent,) = harness.step()
-    harness.request(control.ResetDerivationRequest(2))
-    harness.answer(parent)
-    harness.sleep()
-    harness.run_until_idle()
-    response = next(item for item in responses_of(harness) if item.id == 1)
-    assert response.error is None and response.payload_id is not None
 
 
 @pytest.mark.parametrize("stopped", [False, True])

@@ -11,14 +11,14 @@ heads."""
 
 import math
 from collections import deque
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.engine.core.rows import HeadRow
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent, Replacement
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
@@ -28,6 +28,9 @@ from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockRef, Hash, L1BlockRef, L2BlockRef
+
+if TYPE_CHECKING:
+    from rollup_node.stages.engine.core.state import CoreState
 
 MAX_EVENTS = 100
 REPEAT_SECONDS = 0.1
@@ -178,23 +181,12 @@ class Interop:
         self.events.append((self._last_number, event))
 
 
-class PromoteCrossUnsafe(msgspec.Struct, frozen=True):
-    """A block is verified across chains."""
+class Promote(msgspec.Struct, frozen=True):
+    """A block is verified across chains (`unsafe`), safe with the L1 block `source`, or final."""
 
+    label: Literal["unsafe", "safe", "finalized"]
     block: L2BlockRef
-
-
-class PromoteCrossSafe(msgspec.Struct, frozen=True):
-    """A block is safe across chains with the L1 block `source`."""
-
-    block: L2BlockRef
-    source: L1BlockRef
-
-
-class PromoteFinalized(msgspec.Struct, frozen=True):
-    """A block is final across chains."""
-
-    block: L2BlockRef
+    source: L1BlockRef | None = None
 
 
 class ForceStart(msgspec.Struct, frozen=True):
@@ -217,7 +209,7 @@ class Invalidate(msgspec.Struct, frozen=True):
     attributes: PayloadAttributes
 
 
-Decision = PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized | ForceStart | ProvideL1 | Invalidate
+Decision = Promote | ForceStart | ProvideL1 | Invalidate
 
 
 MAX_EARLY = 1000
@@ -228,87 +220,82 @@ class InteropRow(HeadRow):
     """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
 
     `_called` is the one that the last call was made for. `_final` is a block that becomes final once all safe heads are
-    recorded. `_early` are promotions that wait for the heads of the start that the interop supervisor chose before,
-    each with the number of resets before it."""
+    recorded. `_early` are promotions that wait for the heads of the start that the interop supervisor chose before. A
+    reset ends all of them."""
 
     purpose = CallPurpose.REPLACEMENT
 
-    def __init__(self, core: CoreContext, interop: Interop, safe_heads: SafeHeadRecorder) -> None:
+    def __init__(self, core: "CoreState") -> None:
         super().__init__(core)
-        self._interop, self._safe_heads = interop, safe_heads
         self._replacing: Invalidate | None = None
         self._payload_id: bytes | None = None
         self._payload: ExecutionPayload | None = None
-        self._final: PromoteFinalized | None = None
-        self._early: list[tuple[Decision, int]] = []
+        self._final: L2BlockRef | None = None
+        self._early: list[Promote] = []
         self._called: Invalidate | None = None
-        self._resets = self._final_resets = 0
+
+    def clear(self) -> None:
+        """Drop what was decided: a reset [IOP28]."""
+        self._replacing = self._final = None
+        self._early = []
 
     def decide(self, decision: Decision, now: Instant, reset_count: int) -> None:
         """Apply a decision, a promotion once there are heads; void if its blocks were read before a reset [IOP28]."""
         core, heads = self._core, self._core.confirmed_heads
         if reset_count != core.reset_count and not isinstance(decision, ForceStart | ProvideL1):
             return
-        if heads is None and isinstance(decision, PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized):
+        if heads is None and isinstance(decision, Promote):
             if len(self._early) < MAX_EARLY:
-                self._early.append((decision, reset_count))
+                self._early.append(decision)
             return
         match decision:
             case ProvideL1(block=block):
-                self._interop.provided_l1 = block
+                core.interop.provided_l1 = block
             case ForceStart(heads=wanted):
-                self._replacing = None
-                self._early.clear()
                 core.force_start(wanted, now)
             case Invalidate():
                 self._replacing, self._payload_id, self._payload = decision, None, None
-                self._resets = core.reset_count
-            case PromoteCrossUnsafe(block=block) if heads is not None:
+            case Promote(label="unsafe", block=block):
                 core.controller.promote_cross(None, block)
-            case PromoteCrossSafe(block=block, source=source) if heads is not None:
+            case Promote(block=block, source=L1BlockRef() as source) if heads is not None:
                 self._promote_safe(heads.verified_safe, block, source)
-            case PromoteFinalized() if heads is not None:
-                self._final, self._final_resets = decision, core.reset_count
+            case Promote(label="finalized", block=block):
+                self._final = block
                 self.finalize_due(now)
         core.publish(now)
 
     def _promote_safe(self, verified: L2BlockRef, block: L2BlockRef, source: L1BlockRef) -> None:
         """Promote a safe block; an older promotion would delete what came after it [SDB11, SDB14]."""
-        last = self._safe_heads.last_l1
+        core, last = self._core, self._core.safe_heads.last_l1
         if block.number < verified.number or (last is not None and source.number < last):
             return
         if block != verified:
-            self._core.controller.promote_cross(block, None)
+            core.controller.promote_cross(block, None)
         # The engine refuses another block of the same height, and the reset that follows decides between the two.
         if block == verified or block.number > verified.number:
-            self._safe_heads.note_safe(block, source)
+            core.safe_heads.note_safe(block, source)
 
     def promote_due(self, now: Instant) -> None:
         """Apply the promotions that came before the heads: the interop supervisor repeats none [SDB2]."""
         if self._early and self._core.confirmed_heads is not None:
             early, self._early = self._early, []
-            for decision, reset_count in early:
-                self.decide(decision, now, reset_count)
+            for decision in early:
+                self.decide(decision, now, self._core.reset_count)
 
     def finalize_due(self, now: Instant) -> None:
-        """Finalize the interop supervisor's block once all safe heads are recorded [SDB13]; a reset ends it."""
+        """Finalize the interop supervisor's block once all safe heads are recorded [SDB13]."""
         core, final = self._core, self._final
-        if final is None or (not self._safe_heads.has(final.block.number) and self._final_resets == core.reset_count):
-            return
-        self._final = None
-        if self._final_resets == core.reset_count:
-            core.controller.finalize(final.block)
+        if final is not None and core.safe_heads.has(final.number):
+            self._final = None
+            core.controller.finalize(final)
             core.publish(now)
 
     # --- replacement -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call for the replacement, which the caller makes; a reset ends it."""
+        """Return the next call for the replacement, which the caller makes."""
         core, heads, replacing = self._core, self._core.confirmed_heads, self._replacing
-        if replacing is None or heads is None or core.building_derived:
-            return None
-        if self._resets != core.reset_count:
-            self._replacing = None
+        if replacing is None or heads is None or core.attributes.building:
             return None
         if core.waits(self.purpose, now):
             return None
@@ -360,4 +347,4 @@ class InteropRow(HeadRow):
             return
         core.recover(self.purpose)
         core.force_start(Heads(ref, ref, ref, heads.finalized, ref, ref), now)
-        self._interop.replaced(ref, replacing.invalidated.hash, now.monotonic)
+        core.interop.replaced(ref, replacing.invalidated.hash, now.monotonic)

@@ -6,8 +6,8 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Send
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
+from rollup_node.stages.engine.core.rows import ReadRow, TaskBackoff
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.heads.context import ReadRow, TaskBackoff
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import ChainFixture
@@ -19,8 +19,7 @@ RPC, P2P = ProcessId(6, 1), ProcessId(5, 1)
 
 @pytest.fixture
 def core(chain: ChainFixture) -> CoreState:
-    config = config_of(chain)
-    return CoreState(config, first_reset=0, stopped=False, backoff=TaskBackoff())
+    return CoreState(config_of(chain))
 
 
 def test_reads_are_answered_in_order_and_once(core: CoreState) -> None:
