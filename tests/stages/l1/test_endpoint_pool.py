@@ -78,13 +78,6 @@ def test_equal_views() -> None:
     assert compare(100, {1: View(None, None)}, NOW) == ({}, None)
 
 
-def test_without_a_majority_nobody_is_wrong() -> None:
-    for views in ({0: view(1), 1: view(2)}, {0: view(1), 1: view(1), 2: view(2), 3: view(3)}):
-        findings, disagreement = compare(100, views, NOW)
-        assert findings == {} and disagreement is not None
-        assert "disagree on block 100, and there is no majority" in disagreement
-
-
 def test_whose_head_is_old_is_behind() -> None:
     findings, _ = compare(100, {0: view(1, age=STALE_SECONDS + 1), 1: view(1)}, NOW)
     assert list(findings) == [0] and findings[0].fault is EndpointFault.BEHIND

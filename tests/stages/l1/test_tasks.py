@@ -8,8 +8,6 @@ import msgspec
 import orjson
 import pytest
 from eth_abi.abi import encode
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.l1.filter import L1Filter
@@ -70,11 +68,6 @@ def test_invalid_responses_are_results(
         result = run_over_the_codec(task)
         assert isinstance(result, Invalid)
         assert 0 < len(result.reason) < 400
-
-
-@given(st.binary(max_size=200), st.booleans())
-def test_no_bytes_raise(body: bytes, trust: bool) -> None:
-    assert isinstance(run(VerifyBlock(1, body, trust, (L1_FILTER,))), Invalid)
 
 
 def test_memory_holds_the_objects_of_one_receipt(response_body: ResponseBody) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.verify import (
@@ -198,28 +196,6 @@ def test_results_are_taken_out_of_answers() -> None:
     ):
         with pytest.raises(InvalidDataError, match=text):
             parse_result(body, SMALL, list[int])
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=70) | st.just("0x" + "00" * 32),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data(), trust=st.booleans())
-def test_no_change_raises_another_error(
-    data: st.DataObject, trust: bool, block_json: Blocks, l1_filter: L1Filter
-) -> None:
-    block = block_json(6_582_950)
-    del block["transactions"][5:]
-    target = data.draw(st.sampled_from([block, *block["transactions"]]))
-    target[data.draw(st.sampled_from(sorted(target)))] = data.draw(JSON)
-    try:
-        verify_json(block, 6_582_950, trust, l1_filter)
-    except InvalidDataError as error:
-        assert str(error)
 
 
 def _rehashed(block: Json) -> str:

@@ -1,8 +1,5 @@
 """Headers: RLP, JSON and hash, of made-up and of recorded ones."""
 
-import gzip
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -95,35 +92,6 @@ def test_the_fields_that_derivation_reads() -> None:
     assert (result.excess_blob_gas, result.parent_beacon_root) == (0, b"\x08" * 32)
     early = headers.l1_header(header(0), b"\x0f" * 32)
     assert (early.base_fee, early.excess_blob_gas, early.parent_beacon_root) == (0, None, None)
-
-
-def test_recorded_l1_headers(shared_data: Path) -> None:
-    lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
-    parent = b""
-    for line in lines:
-        block = json.loads(line)
-        raw = bytes.fromhex(block["header_rlp"])
-        header = decode_header(raw)
-        assert headers.encode_header(header) == raw
-        assert headers.header_hash(header).hex() == block["hash"][2:]
-        assert parent in (b"", header.parent_hash)
-        parent = headers.header_hash(header)
-    assert len(lines) == 81
-
-
-@pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
-def test_recorded_json_headers(shared_data: Path, name: str) -> None:
-    block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
-    assert headers.header_hash(headers.header_from_json(block)).hex() == block["hash"][2:]
-
-
-def test_the_root_of_a_recorded_block(shared_data: Path) -> None:
-    block = json.loads((shared_data / "l1" / "op_service_blocks_post-shanghai-success_data.json").read_bytes())
-    assert block["withdrawals"]
-    assert (
-        withdrawals_root(msgspec.convert(block["withdrawals"], list[WithdrawalJson])).hex()
-        == block["withdrawalsRoot"][2:]
-    )
 
 
 def test_no_withdrawals_have_the_empty_root() -> None:

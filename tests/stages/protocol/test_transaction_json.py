@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from rollup_node.stages.protocol import deposits, transactions
 from rollup_node.stages.protocol.deposits import DepositTransaction
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.transaction_json import TransactionJson, transaction_from_json
 from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, TransactionError
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json
@@ -131,14 +129,3 @@ def test_malformed_objects(value: Any) -> None:
     with pytest.raises(TransactionError) as raised:
         transaction_from_json(value)
     assert len(str(raised.value)) <= 200
-
-
-@pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
-def test_recorded_l1_blocks(shared_data: Path, name: str) -> None:
-    block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
-    raws = [transaction_from_json(item) for item in block["transactions"]]
-    assert ["0x" + keccak256(raw).hex() for raw in raws] == [item["hash"] for item in block["transactions"]]
-    assert ordered_root(raws).hex() == block["transactionsRoot"][2:]
-    for raw, item in zip(raws, block["transactions"], strict=True):
-        sender = transactions.recover_sender(transactions.decode_transaction(raw), 5)
-        assert sender is not None and sender.hex() == item["from"][2:]

@@ -192,19 +192,6 @@ async def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytes
             assert polled.tracker.head == chain.ref(chain.head) and polled.newest.take(chain.head) is None
 
 
-async def test_safe_and_finalized_block() -> None:
-    """[LHD6]"""
-    chain = FakeL1Chain(10)
-    async with running_poller(chain.methods(5)) as polled:
-        assert await polled.poller.poll_finality() == 384.0
-        assert (polled.tracker.safe, polled.tracker.finalized) == (chain.ref(6), chain.ref(3))
-        chain.extend(1)
-        await polled.poller.poll_finality()
-        assert polled.poller.contradiction is None
-        assert polled.tracker.finalized == chain.ref(4)
-        assert polled.finality_polls == 2
-
-
 async def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -290,16 +277,6 @@ async def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> No
         with pytest.raises(TemporaryError, match="is on L1 chain 1337"):
             await polled.poller.poll_head()
         assert polled.tracker.head == chain.ref(12)
-
-
-@pytest.mark.fault("F10")
-@pytest.mark.parametrize("label", ["safe", "finalized"])
-async def test_a_label_above_the_head_is_refused(label: str) -> None:
-    """[LHD23]"""
-    async with running_poller(FakeL1Chain(10).methods(5, **{label: FakeL1Chain(30)})) as polled:
-        await polled.poller.poll_finality()
-        assert (polled.tracker.safe is None) == (label == "safe" or polled.poller.contradiction is not None)
-        assert (polled.tracker.finalized is None) == (label == "finalized")
 
 
 async def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> None:

@@ -1,5 +1,7 @@
 """The fork table applied to activation times."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,18 +149,9 @@ def test_all_forks_at_genesis_or_none() -> None:
     assert fork_order_error({}, GENESIS) is None
 
 
-@pytest.mark.parametrize("index", range(2, len(FORK_NAMES)))
-def test_a_missing_prior_fork_is_named(index: int) -> None:
-    times = {name: 7 for name in FORK_NAMES[1 : index + 1]}
-    del times[FORK_NAMES[index - 1]]
-    expected = f"fork {FORK_NAMES[index]} set (to 7), but prior fork {FORK_NAMES[index - 1]} missing"
-    assert fork_order_error(times, GENESIS) == expected
-
-
-@pytest.mark.parametrize("index", range(2, len(FORK_NAMES)))
-def test_a_later_prior_fork_is_named(index: int) -> None:
-    times = {name: 7 for name in FORK_NAMES[1:]} | {FORK_NAMES[index - 1]: 8}
-    if index > 2:
-        times |= {name: 7 for name in FORK_NAMES[1 : index - 1]}
-    expected = f"fork {FORK_NAMES[index]} set to 7, but prior fork {FORK_NAMES[index - 1]} has higher offset 8"
-    assert fork_order_error(times, GENESIS) == expected
+@pytest.mark.parametrize(("prior", "fork"), list(itertools.pairwise(FORK_NAMES[1:])))
+def test_a_missing_or_later_prior_fork_is_named(prior: str, fork: str) -> None:
+    times = {name: 7 for name in FORK_NAMES[1 : FORK_NAMES.index(prior)]} | {fork: 7}
+    assert fork_order_error(times, GENESIS) == f"fork {fork} set (to 7), but prior fork {prior} missing"
+    expected = f"fork {fork} set to 7, but prior fork {prior} has higher offset 8"
+    assert fork_order_error(times | {prior: 8}, GENESIS) == expected
