@@ -13,7 +13,6 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
-from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import read_transaction
@@ -80,11 +79,6 @@ def test_another_genesis_block_is_refused() -> None:
         block_refs.l2_ref_of_payload(CONFIG, changed(block_number=40))
     with pytest.raises(BlockError, match="expected L2 genesis hash"):
         block_refs.l2_ref_from_json(CONFIG, block_json() | {"number": "0x28"})
-
-
-def test_the_config_of_a_payload() -> None:
-    result = block_refs.system_config_of_payload(CONFIG, PAYLOAD)
-    assert result == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
 
 
 @pytest.mark.parametrize(

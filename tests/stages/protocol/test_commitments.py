@@ -87,14 +87,6 @@ def test_malformed_events(log: Log, error: str) -> None:
     assert not resolves(log)
 
 
-def test_the_data_of_a_resolving_transaction() -> None:
-    arguments = encode(["uint256", "bytes", "bytes"], [14, COMMITMENT.encode(), b"input" * 9])
-    for selector in (SELECTOR, bytes(4)):
-        assert resolve_data(selector + arguments) == b"input" * 9
-    assert resolves(event_log(COMMITMENT.encode(), 2))
-    assert not resolves(event_log(COMMITMENT.encode(), 1))
-
-
 @pytest.mark.parametrize(
     "calldata",
     [

@@ -179,8 +179,3 @@ def test_a_missing_chain_id_has_its_own_text(key: str) -> None:
 def test_other_files_than_json_objects_are_refused(data: bytes) -> None:
     with pytest.raises(ConfigError):
         parse_rollup_config(data)
-
-
-def test_checksummed_addresses_are_read() -> None:
-    text = "0xFF00000000000000000000000000000000000010"
-    assert parse(FULL | {"batch_inbox_address": text}).batch_inbox == bytes.fromhex(text[2:])

@@ -233,11 +233,6 @@ def test_a_deposit_that_is_missing_or_another_order_is_a_fault_of_the_engine(kep
     assert result is not None and not result.left_out and "other transactions than it was given" in result.text
 
 
-def test_header_fields_count_before_transactions() -> None:
-    result = compare_sealed(transactions=(), gas_limit=7)
-    assert result is not None and "gas limit" in result.text
-
-
 def test_a_block_from_the_pool_begins_with_what_was_given() -> None:
     attributes, _ = asked(pool=True)
     transactions = attributes.transactions

@@ -22,13 +22,6 @@ def test_malformed_quantities(text: Any) -> None:
         hex_encoding.from_quantity(text)
 
 
-def test_quantities_of_other_sizes() -> None:
-    assert hex_encoding.from_quantity("0x" + "f" * 64, 256) == 2**256 - 1
-    assert hex_encoding.from_quantity("0x00ff") == 255
-    with pytest.raises(HexError, match="more than 8 bits"):
-        hex_encoding.from_quantity("0x100", 8)
-
-
 def test_sizes_are_checked() -> None:
     assert hex_encoding.address_from_hex("0x" + "Ab" * 20) == b"\xab" * 20
     assert hex_encoding.hash_from_hex("0x" + "ab" * 32) == b"\xab" * 32

@@ -6,8 +6,6 @@ from eth_keys.datatypes import NonRecoverableSignature, PrivateKey, PublicKey, S
 from eth_keys.exceptions import BadSignature
 from eth_keys.main import KeyAPI
 from eth_utils.exceptions import ValidationError
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keys import BACKEND, KEYS, private_key
@@ -64,15 +62,6 @@ def test_what_is_no_point_and_no_signature() -> None:
     assert not KEYS.ecdsa_verify(DIGEST, signature, PublicKey(OFF_CURVE, BACKEND))
     with pytest.raises(BadSignature):
         KEYS.ecdsa_recover(DIGEST, Signature(vrs=(3, 1, 1), backend=BACKEND))
-
-
-@settings(max_examples=20)
-@given(st.binary(min_size=32, max_size=32), st.integers(1, secp256k1.ORDER - 1))
-def test_the_address_of_a_signature_is_that_of_its_key(digest: bytes, secret: int) -> None:
-    native = PrivateKey(secret.to_bytes(32, "big"), NATIVE)
-    address = native.public_key.to_canonical_address()
-    assert recover_address(digest, native.sign_msg_hash(digest).to_bytes()) == address
-    assert recover_address(digest, private_key(native.to_bytes()).sign_msg_hash(digest).to_bytes()) == address
 
 
 @pytest.mark.parametrize("recovery_id", (2, 3, 4, 27, 28, 255))

@@ -3,13 +3,9 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import receipts, rlp
-from rollup_node.stages.protocol.receipts import ReceiptError
 from rollup_node.stages.protocol.rlp import RlpError
-from tests.support.chains.logs_bloom import logs_bloom
 
 ADDRESS, TOPIC = b"\x77" * 20, b"\x01" * 32
 LOG = {"address": "0x" + ADDRESS.hex(), "topics": ["0x" + TOPIC.hex()], "data": "0xabcd", "logIndex": "0x0"}
@@ -25,14 +21,6 @@ RECEIPT: dict[str, Any] = {
 def raw(status: Any = b"\x01", logs: Any = (), kind: int = 2) -> bytes:
     body = rlp.encode([status, b"\x05", bytes(256), logs])
     return body if kind == 0 else bytes([kind]) + body
-
-
-def test_json_receipts() -> None:
-    receipt = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT))
-    assert (receipt.kind, receipt.succeeded, receipt.cumulative_gas) == (2, True, 21000)
-    assert receipt.logs == ((ADDRESS, (TOPIC,), b"\xab\xcd"),)
-    failed = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT | {"type": "0x0", "status": "0x0", "logs": []}))
-    assert (failed.kind, failed.succeeded, failed.logs) == (0, False, ())
 
 
 def test_receipts_with_a_state_root() -> None:
@@ -54,26 +42,6 @@ def test_deposit_receipts_carry_their_nonce_with_a_version() -> None:
             fields[:4]
         )
         assert receipts.decode_receipt(encoded).kind == 0x7E
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [],
-        "0x",
-        {},
-        RECEIPT | {"logsBloom": None},
-        RECEIPT | {"status": None},
-        RECEIPT | {"logs": [5]},
-        RECEIPT | {"logs": [LOG | {"topics": None}]},
-        RECEIPT | {"cumulativeGasUsed": "zz"},
-        RECEIPT | {"type": "0x1ff"},
-    ],
-)
-def test_malformed_json_receipts(value: Any) -> None:
-    with pytest.raises(ReceiptError):
-        receipts.receipt_from_json(value)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +87,3 @@ def test_a_receipt_of_unknown_form_counts_as_without_logs() -> None:
     block = [strange, b"\x02", ADDRESS, raw(logs=[[ADDRESS, [TOPIC], b""]])]
     result = receipts.logs_of_receipts(block, {(ADDRESS, TOPIC)})
     assert [log.index for log in result] == [0]
-
-
-@settings(max_examples=30)
-@given(st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=10))
-def test_a_bloom_never_excludes_its_values(values: list[bytes]) -> None:
-    bloom = logs_bloom(values)
-    assert receipts.may_have(bloom, *map(receipts.bloom_mask, values))
-    assert not receipts.may_have(bytes(256), receipts.bloom_mask(values[0]))
-    assert receipts.may_have(b"\xff" * 256, receipts.bloom_mask(values[0]))

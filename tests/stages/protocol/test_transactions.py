@@ -9,7 +9,6 @@ from rollup_node.stages.protocol import rlp, transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.secp256k1 import ORDER
 from rollup_node.stages.protocol.transactions import (
-    TransactionError,
     inbox_transactions,
 )
 from tests.support.foreign.signing_library import eth_account
@@ -62,28 +61,6 @@ def test_set_code_transactions_have_a_sender() -> None:
 def test_signatures_out_of_range_have_no_sender(changes: dict[str, int]) -> None:
     transaction = transactions.decode_transaction(signed("dynamic fee"))
     assert transactions.recover_sender(msgspec.structs.replace(transaction, **changes), CHAIN) is None
-
-
-@pytest.mark.parametrize(
-    "raw", [b"", b"\x05", b"\x7e\xc0", b"\x80", b"\xbf", b"\x00\xc0", b"\xc0", b"\x02\xc0", b"\x03"]
-)
-def test_malformed_transactions(raw: bytes) -> None:
-    with pytest.raises(TransactionError):
-        transactions.decode_transaction(raw)
-
-
-@pytest.mark.parametrize("v", [0, 1, 26, 29, 34])
-def test_signature_values_of_legacy_transactions(v: int) -> None:
-    items = rlp.decode_list(signed("legacy"))
-    with pytest.raises(TransactionError, match=f"v={v}"):
-        transactions.decode_transaction(rlp.encode([*items[:6], rlp.decode(rlp.encode_int(v)), *items[7:]]))
-
-
-def test_a_blob_transaction_needs_a_recipient() -> None:
-    items = rlp.decode_list(signed("blob")[1:])
-    items[5] = b""
-    with pytest.raises(TransactionError, match="no recipient"):
-        transactions.decode_transaction(b"\x03" + rlp.encode(items))
 
 
 INBOX = b"\xff" + bytes(17) + b"\x01\x02"
