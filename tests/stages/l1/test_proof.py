@@ -47,24 +47,6 @@ def test_a_head_that_skips_blocks_needs_only_the_links_between() -> None:
     assert standings(chain, l1, 100, 205) == [Standing.PROVEN] * 2
 
 
-def test_after_a_reorg_the_blocks_below_the_fork_stay_proven() -> None:
-    chain, l1, old = ProvenChain(), FakeL1Chain(300), FakeL1Chain(300)
-    chain.advance(old.ref(290))
-    link(chain, old, 100)
-    l1.reorg(30, 40)
-    chain.advance(l1.ref(300))
-    assert link(chain, l1, 100) <= 4
-    assert standings(chain, l1, 100, 269, 270, 300) == [Standing.PROVEN] * 4
-    assert standings(chain, old, 269, 270, 290) == [Standing.PROVEN, Standing.FORGED, Standing.FORGED]
-
-
-def test_a_head_that_goes_back_forgets_those_above() -> None:
-    chain, l1 = ProvenChain(), FakeL1Chain(300)
-    for number in (200, 201, 202, 201):
-        chain.advance(l1.ref(number))
-    assert standings(chain, l1, 200, 201, 202) == [Standing.PROVEN, Standing.PROVEN, Standing.BEYOND]
-
-
 def test_what_does_not_link_proves_nothing() -> None:
     chain, l1 = ProvenChain(), FakeL1Chain(300)
     chain.advance(l1.ref(290))
@@ -173,19 +155,6 @@ def test_a_restart_goes_on_where_the_process_before_was() -> None:
     assert catch_up.sent(HONEST.ref(22), True) and catch_up.unproven is None
 
 
-def test_blocks_that_are_sent_again_meet_the_recorded_ones() -> None:
-    """From below the lowest of them on."""
-    catch_up = restarted(HONEST, 5, 20, 16)
-    for number in range(12, 17):
-        assert not catch_up.gap_below(HONEST.ref(number)) and catch_up.sent(HONEST.ref(number), False)
-    assert catch_up.awaits(17)
-    catch_up.requested(17, HONEST.hash(16))
-    for number in range(17, 25):
-        assert catch_up.sent(HONEST.ref(number), False)
-    assert catch_up.unproven == Unproven(5, 24, HONEST.hash(24))
-    assert catch_up.sent(HONEST.ref(25), True) and catch_up.unproven is None
-
-
 def test_a_gap_is_filled_by_blocks_that_link_alone() -> None:
     """[LCP17] From the block that is sent next down to the highest recorded one, in batches."""
     chain = FakeL1Chain(300)
@@ -268,15 +237,6 @@ def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes(
     linked(proof)
     assert proof.admits(HONEST.ref(74), CHAIN) is Standing.PROVEN and proof.sent(HONEST.ref(74), CHAIN)
     assert proof.shows_finality and not proof.problems() and hidden == [False]
-
-
-@in_short_reach
-def test_a_doubt_is_named() -> None:
-    proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, b"\1" * 32)})
-    proof.chain.advance(HONEST.ref(90))
-    assert proof.sent(HONEST.ref(45), CHAIN) and not proof.shows_finality
-    (problem,) = proof.problems()
-    assert "blocks 5 to 44 are not on the chain of" in problem
 
 
 @in_short_reach

@@ -1,6 +1,5 @@
 """The stream of items, its two readers against each other, and real channels."""
 
-import itertools
 import zlib
 from pathlib import Path
 from random import Random
@@ -23,20 +22,10 @@ from rollup_node.stages.derivation.codec.channel_body import (
 )
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.codec.zlib_stream import END, SLACK, PieceSource, inflated_pieces
+from rollup_node.stages.derivation.codec.zlib_stream import SLACK, PieceSource, inflated_pieces
 from rollup_node.stages.derivation.reasons.channels import StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
-
-
-@settings(max_examples=60)
-@given(st.binary(max_size=300), st.integers(0, 300), st.lists(st.integers(1, 40), max_size=8))
-def test_pieces_of_a_sound_stream_do_not_matter(data: bytes, limit: int, cuts: list[int]) -> None:
-    ends = itertools.accumulate(cuts, initial=0)
-    pieces = [data[first:end] for first, end in itertools.pairwise([*ends, len(data)]) if first < len(data)]
-    source = PieceSource(iter([*((piece, None) for piece in pieces), (b"", END)]))
-    assert list(read_items(BufferedReader(source), limit)) == list(read_items(WholeReader(data), limit))
-
 
 LIMIT = 100_000_000
 

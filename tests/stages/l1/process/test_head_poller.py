@@ -166,20 +166,6 @@ async def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None
         assert polled.newest.take(chain.head) is None, "the head is the same"
 
 
-async def test_a_block_that_no_client_took_before_a_reorg_is_not_kept() -> None:
-    """[LHD25] The new head may be polled without its transactions."""
-    chain = FakeL1Chain(10)
-    async with running_poller(chain.methods(5)) as polled:
-        polled.awaited = True
-        for _ in range(3):
-            chain.extend(1)
-            await polled.poller.poll_head()
-        polled.awaited = False
-        chain.reorg(1, 1)
-        await polled.poller.poll_head()
-        assert polled.tracker.head == chain.ref(12) and polled.newest.take(12) is None
-
-
 async def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD24, LHD25]"""
     monkeypatch.setattr(head_poller, "ORDINARY_L1_BLOCK", AnswerLimit(500, 500))
@@ -296,10 +282,4 @@ async def test_without_a_finalized_block_the_next_poll_comes_soon() -> None:
     async with running_poller(FakeL1Chain(10).methods(5, safe=unknown, finalized=unknown, latest=unknown)) as polled:
         assert await polled.poller.poll_finality() == 12.0
         with pytest.raises(TemporaryError, match=r"L1 latest block: .*unknown label"):
-            await polled.poller.poll_head()
-
-
-async def test_no_latest_block_is_temporary() -> None:
-    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda *_: None}) as polled:
-        with pytest.raises(TemporaryError, match="has no latest block"):
             await polled.poller.poll_head()
