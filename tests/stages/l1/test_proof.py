@@ -155,6 +155,19 @@ def test_a_restart_goes_on_where_the_process_before_was() -> None:
     assert catch_up.sent(HONEST.ref(22), True) and catch_up.unproven is None
 
 
+def test_blocks_that_are_sent_again_meet_the_recorded_ones() -> None:
+    """From below the lowest of them on."""
+    catch_up = restarted(HONEST, 5, 20, 16)
+    for number in range(12, 17):
+        assert not catch_up.gap_below(HONEST.ref(number)) and catch_up.sent(HONEST.ref(number), False)
+    assert catch_up.awaits(17)
+    catch_up.requested(17, HONEST.hash(16))
+    for number in range(17, 25):
+        assert catch_up.sent(HONEST.ref(number), False)
+    assert catch_up.unproven == Unproven(5, 24, HONEST.hash(24))
+    assert catch_up.sent(HONEST.ref(25), True) and catch_up.unproven is None
+
+
 def test_a_gap_is_filled_by_blocks_that_link_alone() -> None:
     """[LCP17] From the block that is sent next down to the highest recorded one, in batches."""
     chain = FakeL1Chain(300)
@@ -237,6 +250,15 @@ def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes(
     linked(proof)
     assert proof.admits(HONEST.ref(74), CHAIN) is Standing.PROVEN and proof.sent(HONEST.ref(74), CHAIN)
     assert proof.shows_finality and not proof.problems() and hidden == [False]
+
+
+@in_short_reach
+def test_a_doubt_is_named() -> None:
+    proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, b"\1" * 32)})
+    proof.chain.advance(HONEST.ref(90))
+    assert proof.sent(HONEST.ref(45), CHAIN) and not proof.shows_finality
+    (problem,) = proof.problems()
+    assert "blocks 5 to 44 are not on the chain of" in problem
 
 
 @in_short_reach

@@ -193,3 +193,7 @@ def test_a_proof_that_does_not_hold_is_refused(change: Callable[[Proof], Proof])
 def test_a_malformed_storage_value_is_refused(result: object) -> None:
     with pytest.raises(InvalidDataError):
         stored_value(result)
+
+
+def test_a_storage_value_holds_an_address() -> None:
+    assert address_in(stored_value(to_hex(SIGNER))) == SIGNER

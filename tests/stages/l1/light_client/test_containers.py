@@ -6,9 +6,11 @@ import pytest
 from rollup_node.stages.l1.light_client.containers import (
     BeaconBlockHeader,
     ExecutionPayloadHeader,
+    LightClientHeader,
     upgraded,
 )
 from rollup_node.stages.l1.light_client.network import EXECUTION_PAYLOAD
+from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT
 from rollup_node.tools.devnet.l1.signed_headers import prove
 from tests.support.chains.fake_beacon_chain import beacon_network
 
@@ -39,3 +41,11 @@ def test_an_upgraded_header_is_valid_for_the_hash_of_its_payload_alone(network: 
         upgraded(msgspec.structs.replace(beacon, body_root=bytes(32)), payload, branches[EXECUTION_PAYLOAD]),
     ):
         assert not other.is_valid(network)  # type: ignore[arg-type]
+
+
+def test_before_capella_a_header_has_no_execution_block() -> None:
+    network = beacon_network(capella=9, deneb=9, electra=9, fulu=9)
+    beacon = BeaconBlockHeader(8, 1, bytes(32), bytes(32), bytes(32))
+    assert LightClientHeader(beacon).is_valid(network)
+    assert LightClientHeader(beacon, ZERO_ROOT, (ZERO_ROOT,) * 11).is_valid(network)
+    assert not LightClientHeader(beacon, b"\1" * 32).is_valid(network)

@@ -167,6 +167,17 @@ async def test_closing_cancels_running_fetches() -> None:
         assert done.is_set()
 
 
+async def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD24]"""
+    monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(1000, 1000))
+    chain = FakeL1Chain(5)
+    async with running_fetcher(chain.methods(5)) as (fetcher, done):
+        for number in range(3):
+            fetcher.start([Fetch(number, 0)])
+        assert [result.blocks for result in await results(fetcher, done, 3)] == [(chain.block(n),) for n in range(3)]
+        assert sorted(chain.asked) == sorted(2 * [(hex(n), True) for n in range(3)])
+
+
 def fetches(*numbers: int) -> list[Fetch]:
     return [Fetch(number, 0) for number in numbers]
 
