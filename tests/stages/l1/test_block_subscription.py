@@ -75,6 +75,18 @@ def test_confirmations_hide_the_newest_blocks() -> None:
     assert subscription.unavailable(2, UNKNOWN, no_failure) == L1BlockUnavailable(47, 0, None)
 
 
+def test_blocks_are_prefetched(subscription: BlockSubscription) -> None:
+    subscription.request(10, 1, 0.0)
+    assert subscription.wanted(1000) == BlockRange(10, 73)
+    send(subscription, CACHED, 1000)
+    assert subscription.wanted(1000) == BlockRange(11, 73)
+    modest = BlockSubscription(0, 0, resend_after=0.2)
+    modest.request(10, 2, 0.0)
+    assert modest.wanted(1000) == BlockRange(10, 11)
+    send(modest, CACHED, 1000)
+    assert modest.wanted(1000) is None
+
+
 def test_the_response_about_an_unavailable_block(subscription: BlockSubscription) -> None:
     assert subscription.unavailable(50, UNKNOWN, no_failure) is None
     subscription.request(51, 4, 0.0)
