@@ -279,7 +279,7 @@ class BeaconEndpoint:
 
     def _refusal(self, response: _Response) -> EndpointError:
         text = f"HTTP status {response.status}{_words(response.body)}"
-        is_route = response.status not in _NO_ROUTE or _is_beacon_error(response.body)
+        is_route = response.status not in _NO_ROUTE or _message(response.body)
         return (EndpointError if is_route else _NoRouteError)(self.name, text, response.status)
 
     async def _get(
@@ -366,21 +366,18 @@ class BeaconEndpoints:
             await endpoint.close()
 
 
-def _is_beacon_error(body: bytes) -> bool:
-    """Whether a response is an error of the Beacon API: an object with a message."""
+def _message(body: bytes) -> str:
+    """Return the `message` of an error of the Beacon API; empty for any other response."""
     try:
-        return bool(msgspec.json.decode(body[:SMALL_BODY], type=_Words).message)
+        return msgspec.json.decode(body[:SMALL_BODY], type=_Words).message
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False
+        return ""
 
 
 def _words(body: bytes) -> str:
     """Return what an error response says: its `message`, or the beginning of its text."""
     text = body[:MAX_WORDS].decode(errors="replace").strip()
-    try:
-        message = msgspec.json.decode(body[:SMALL_BODY], type=_Words).message
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        message = "" if text[:1] in ("{", "<") else text
+    message = _message(body) or ("" if text[:1] in ("{", "<") else text)
     return f" ({one_line(message)[:MAX_WORDS]})" if message else ""
 
 

@@ -5,13 +5,10 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.beacon_api import (
     RETENTION_SECONDS,
     BeaconResponseError,
-    BeforeGenesisError,
     Failed,
     OfferedBlob,
     SlotClock,
@@ -27,7 +24,7 @@ from rollup_node.stages.blobs.beacon_api import (
     parse_ssz_blobs,
     parse_ssz_sidecars,
 )
-from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
+from rollup_node.stages.blobs.kzg import versioned_hash
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
@@ -99,14 +96,6 @@ def test_sidecars_without_a_proof(proof: dict[str, object], small_blobs: KnownBl
     assert parse_sidecars(orjson.dumps([sidecar]), [known.hash]) == expected
 
 
-@pytest.mark.parametrize("size", [1, BLOB_SIZE - 1, BLOB_SIZE + 1, 129 * BLOB_SIZE])
-def test_malformed_ssz(size: int) -> None:
-    with pytest.raises(BeaconResponseError):
-        parse_ssz_blobs(bytes(size))
-    with pytest.raises(BeaconResponseError):
-        parse_ssz_sidecars(bytes(size), ())
-
-
 @pytest.mark.fault("F16")
 def test_blobs_with_and_without_an_envelope(small_blobs: KnownBlobs) -> None:
     texts = ["0x" + known.blob.hex() for known in small_blobs[:2]]
@@ -167,11 +156,6 @@ def test_malformed_responses(read: Callable[[bytes], Any], wrong: bytes) -> None
         read(wrong)
 
 
-def test_too_many_blobs() -> None:
-    with pytest.raises(BeaconResponseError, match="more than 128"):
-        parse_blobs(body(["0x"] * 129))
-
-
 def refs(small_blobs: KnownBlobs, indices: list[int]) -> list[BlobRef]:
     return [BlobRef(index, small_blobs[index].hash) for index in indices]
 
@@ -199,20 +183,6 @@ def test_blobs_that_cannot_be_paired_have_no_commitment(small_blobs: KnownBlobs)
 def test_a_blob_offered_twice_counts_once(small_blobs: KnownBlobs) -> None:
     blob = small_blobs[0].blob
     assert len(pair_with_commitments([blob, blob], refs(small_blobs, [0]), None)) == 1
-
-
-@given(st.binary(max_size=300))
-def test_no_bytes_raise_anything_else(noise: bytes) -> None:
-    for read in (parse_blobs, parse_block_commitments, parse_genesis_time, parse_slot_milliseconds):
-        with pytest.raises(BeaconResponseError):
-            read(noise + b"}")
-
-
-def test_before_genesis_there_are_no_slots() -> None:
-    clock = SlotClock(1000, 12_000)
-    assert clock.slot_at(1000) == 0
-    with pytest.raises(BeforeGenesisError, match="belongs to another chain"):
-        clock.slot_at(999)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Verification of offered blobs: the wanted ones come out, whatever else is offered [BCN13, O5, O7]."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import orjson
 import pytest
@@ -17,7 +16,6 @@ from rollup_node.stages.blobs.tasks import (
     decode_blob,
     run,
 )
-from rollup_node.tools.batcher.channels import encode_blob
 from tests.support.servers.fake_beacon import KnownBlob
 
 KnownBlobs = tuple[KnownBlob, ...]
@@ -56,11 +54,6 @@ def test_by_proofs(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
 def test_by_commitments_in_any_order(recorded_blobs: KnownBlobs) -> None:
     committed = [OfferedBlob(recorded.blob, recorded.commitment, None) for recorded in recorded_blobs]
     assert check(recorded_blobs, committed[::-1], recorded_blobs).problems == ()
-
-
-def test_without_commitments(small_blobs: KnownBlobs) -> None:
-    bare = [OfferedBlob(known.blob, None, None) for known in small_blobs[:2]]
-    assert check(small_blobs[:2], bare, small_blobs[:2]).problems == ()
 
 
 @both_libraries
@@ -117,11 +110,3 @@ def test_a_blob_of_another_size_is_refused() -> None:
     """[BL] The other rules are conformance cases."""
     with pytest.raises(BlobDataError, match=r"\[BL\]"):
         decode_blob(bytes(BLOB_SIZE - 1))
-
-
-def test_recorded_blobs(shared_data: Path) -> None:
-    blobs = sorted((shared_data / "op_sepolia_replay").glob("blob_*.bin"))
-    assert len(blobs) == 6
-    for path in blobs:
-        blob = path.read_bytes()
-        assert encode_blob(decode_blob(blob)) == blob

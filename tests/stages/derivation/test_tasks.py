@@ -2,14 +2,12 @@
 
 import zlib
 
-import msgspec
 import pytest
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamLimitExceeded
-from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
+from rollup_node.stages.derivation.reasons.channels import StreamLimitExceeded
+from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from tests.conformance.kit.streams import batch, compressed, stream
 
 RULES = SpanRules(10, 0, 2)
@@ -17,16 +15,6 @@ RULES = SpanRules(10, 0, 2)
 
 def _body(count: int) -> bytes:
     return compressed([batch(number + 1) for number in range(count)])
-
-
-def test_tasks_and_results_travel() -> None:
-    rejected = RejectedBatch(SpanTransactionInvalid(3, "x"))
-    span = SpanBatch(b"p" * 20, b"o" * 20, 10, 2, 2, 5, 6, b"\1", b"\1\0", (b"\2x",))
-    result = run(DecodeChannel(_body(2), 1000, True, RULES))
-    result = DecodedChannel((*result.batches, span, rejected), result.end)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=DecodedChannel) == result
-    task = DecodeChannel(b"body", 1000, True, RULES)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=DecodeChannel) == task
 
 
 def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from rollup_node.stages.l1.head_tracker import (
     HeadChange,
     HeadTracker,
     NewestBlock,
-    NewestBody,
 )
 from rollup_node.stages.protocol.types import L1BlockRef
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
@@ -46,16 +45,6 @@ def test_heads_advance_one_by_one_and_over_gaps(tracker: HeadTracker) -> None:
     assert at(tracker, 7) is None
 
 
-def test_the_newest_known_block_below_the_head(tracker: HeadTracker) -> None:
-    assert tracker.below_head(3) is None
-    for n in (5, 6, 7):
-        tracker.update_head(block(n))
-    assert tracker.below_head(1) == block(6) and tracker.below_head(2) == block(5)
-    assert tracker.below_head(3) is None
-    assert tracker.update_finalized(block(2)) is None
-    assert tracker.below_head(3) == block(2)
-
-
 def test_a_reorg_keeps_the_ancestors_of_the_new_head(tracker: HeadTracker) -> None:
     for n in range(1, 11):
         tracker.update_head(block(n))
@@ -65,14 +54,6 @@ def test_a_reorg_keeps_the_ancestors_of_the_new_head(tracker: HeadTracker) -> No
     assert at(tracker, 8) == block(8)
     assert at(tracker, 9) == block(9, 1, 9)
     assert at(tracker, 10) is None
-
-
-def test_a_deeper_reorg_forgets_all_recent_heads(tracker: HeadTracker) -> None:
-    for n in range(1, 11):
-        tracker.update_head(block(n))
-    assert tracker.update_head(block(11, branch=1, fork_at=8)) is HeadChange.REORGED
-    assert at(tracker, 7) is None
-    assert at(tracker, 11) == block(11, 1, 8)
 
 
 def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracker) -> None:
@@ -88,13 +69,6 @@ def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracke
     assert tracker.update_head(block(8)) is HeadChange.BEHIND
     assert tracker.update_head(block(9)) is HeadChange.SAME
     assert tracker.update_head(block(8)) is HeadChange.BEHIND
-
-
-def test_a_head_below_the_finalized_block_is_refused(tracker: HeadTracker) -> None:
-    tracker.update_head(block(100))
-    assert tracker.update_finalized(block(64)) is None
-    assert tracker.update_head(block(50)) is HeadChange.BELOW_FINALIZED
-    assert tracker.head == block(100)
 
 
 @pytest.mark.fault("F10")
@@ -170,17 +144,3 @@ def test_when_a_poll_asks_for_the_block(
         newest.advanced(head, CHAIN.ref(number))
         head = CHAIN.ref(number)
     assert newest.pays(head, notified) is expected
-
-
-def test_an_answer_is_returned_once_and_replaced_by_the_next() -> None:
-    newest = NewestBlock[str](12.0, lambda number: True)
-    first, second = NewestBody("a", 1, b"1"), NewestBody("b", 2, b"2")
-    newest.put(first)
-    assert newest.take(2) is None
-    assert newest.take(1) == first and newest.take(1) is None
-    newest.put(first)
-    newest.put(second)
-    assert newest.take(1) is None and newest.take(2) == second
-    newest.put(first)
-    newest.put(None)
-    assert newest.take(1) is None

@@ -185,17 +185,6 @@ def test_a_block_is_kept_as_each_rollup_sees_it() -> None:
     assert (w.get(10), w.get(10, 1), w.bytes) == (own, other, own.memory + other.memory - HEADER_MEMORY)
 
 
-def test_a_block_that_does_not_link_makes_those_below_unverified() -> None:
-    w, chain = window(), FakeL1Chain(30)
-    fill(w, chain, BlockRange(10, 20))
-    chain.reorg(depth=12, length=12)
-    (fetch,) = w.plan([BlockRange(21, 21)], 1, 0.0)
-    assert w.fetched(fetch, (chain.block(21),), SIZE, 0.0)
-    assert all(w.get(n) is None for n in range(10, 21))
-    assert sorted(fill(w, chain, BlockRange(10, 29))) == [10, 17, 18, 19, 20, *range(22, 30)]
-    assert all(w.get(n) == chain.block(n) for n in range(10, 30))
-
-
 @pytest.mark.fault("F9")
 def test_a_reorg_costs_as_many_fetches_as_it_is_deep() -> None:
     w, chain = window(), FakeL1Chain(80)
@@ -214,27 +203,6 @@ def test_finalized_blocks_stay_verified() -> None:
     assert w.update_head(chain.ref(chain.head), True, 60)
     assert w.get(60) is not None
     assert w.get(61) is None
-
-
-def test_a_head_that_links_changes_nothing() -> None:
-    w, chain = window(), FakeL1Chain(20)
-    fill(w, chain, BlockRange(10, 19))
-    chain.extend(1)
-    assert not w.update_head(chain.ref(chain.head), False, -1)
-    assert not w.update_head(chain.ref(chain.head), True, -1)
-    assert len(w) == 10
-
-
-def test_the_block_of_a_fetch_from_before_a_reorg_is_unverified() -> None:
-    w, chain = window(), FakeL1Chain(20)
-    (old,) = w.plan([BlockRange(18, 18)], 1, 0.0)
-    stale = chain.block(18)
-    chain.reorg(depth=3, length=4)
-    w.update_head(chain.ref(chain.head), True, -1)
-    assert not w.fetched(old, (stale,), SIZE, 0.0)
-    assert w.get(18) is None
-    fill(w, chain, BlockRange(18, 20))
-    assert w.get(18) == chain.block(18)
 
 
 @pytest.mark.parametrize(

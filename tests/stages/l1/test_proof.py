@@ -58,24 +58,6 @@ def test_a_head_that_skips_blocks_needs_only_the_links_between() -> None:
     assert standings(chain, l1, 100, 205) == [Standing.PROVEN] * 2
 
 
-def test_after_a_reorg_the_blocks_below_the_fork_stay_proven() -> None:
-    chain, l1, old = ProvenChain(), FakeL1Chain(300), FakeL1Chain(300)
-    chain.advance(old.ref(290))
-    link(chain, old, 100)
-    l1.reorg(30, 40)
-    chain.advance(l1.ref(300))
-    assert link(chain, l1, 100) <= 4
-    assert standings(chain, l1, 100, 269, 270, 300) == [Standing.PROVEN] * 4
-    assert standings(chain, old, 269, 270, 290) == [Standing.PROVEN, Standing.FORGED, Standing.FORGED]
-
-
-def test_a_head_that_goes_back_forgets_those_above() -> None:
-    chain, l1 = ProvenChain(), FakeL1Chain(300)
-    for number in (200, 201, 202, 201):
-        chain.advance(l1.ref(number))
-    assert standings(chain, l1, 200, 201, 202) == [Standing.PROVEN, Standing.PROVEN, Standing.BEYOND]
-
-
 def test_what_does_not_link_proves_nothing() -> None:
     chain, l1 = ProvenChain(), FakeL1Chain(300)
     chain.advance(l1.ref(290))

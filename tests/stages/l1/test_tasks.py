@@ -8,12 +8,10 @@ import msgspec
 import orjson
 import pytest
 from eth_abi.abi import encode
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.l1.filter import L1Filter
-from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Result, Task, Verified, VerifyBlock, VerifyReceipts, run
+from rollup_node.stages.l1.tasks import NeedsReceipts, Result, Task, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.l1.verify import VerifiedBlock
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, keccak_commitment
 from rollup_node.stages.protocol.mpt import ordered_root
@@ -53,28 +51,6 @@ def test_a_block_is_verified_once_for_all_rollups(
     assert isinstance(alone, NeedsReceipts)
     result = run(VerifyReceipts(alone.block, response_body(receipts_json(6_582_952)), (l1_filter,)))
     assert result == Verified((blocks[1],))
-
-
-def test_invalid_responses_are_results(
-    block_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
-) -> None:
-    first = run(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, (l1_filter,)))
-    assert isinstance(first, NeedsReceipts)
-    for task in (
-        VerifyBlock(1, b"<html>", False, (l1_filter,)),
-        VerifyBlock(1, response_body(None), False, (l1_filter,)),
-        VerifyBlock(1, orjson.dumps({"error": {"code": -32000, "message": "x" * 5000}}), False, (l1_filter,)),
-        VerifyReceipts(first.block, b"", (l1_filter,)),
-        VerifyReceipts(first.block, response_body(None), (l1_filter,)),
-    ):
-        result = run_over_the_codec(task)
-        assert isinstance(result, Invalid)
-        assert 0 < len(result.reason) < 400
-
-
-@given(st.binary(max_size=200), st.booleans())
-def test_no_bytes_raise(body: bytes, trust: bool) -> None:
-    assert isinstance(run(VerifyBlock(1, body, trust, (L1_FILTER,))), Invalid)
 
 
 def test_memory_holds_the_objects_of_one_receipt(response_body: ResponseBody) -> None:

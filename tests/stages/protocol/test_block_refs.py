@@ -1,7 +1,5 @@
 """L2 blocks: references, payloads, JSON-RPC blocks [ATT44, ATT45, HSH17]."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,11 +13,9 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
-from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import read_transaction
-from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
 
@@ -66,11 +62,12 @@ def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
     }
 
 
+BEFORE_ECOTONE: dict[str, Any] = {"blob_gas_used": None, "excess_blob_gas": None, "parent_beacon_root": None}
 REF = L2BlockRef(PAYLOAD.block_hash, 41, DRAFT.parent_hash, 1002, BlockId(5, b"\x08" * 32), 9)
 
 
-def test_references_of_payloads() -> None:
-    assert block_refs.l2_ref_of_payload(CONFIG, PAYLOAD) == REF
+def test_references_of_payloads_and_of_json() -> None:
+    assert block_refs.l2_ref_of_payload(CONFIG, PAYLOAD) == block_refs.l2_ref_from_json(CONFIG, block_json()) == REF
     genesis = changed(block_number=40, block_hash=b"\x02" * 32, transactions=())
     assert block_refs.l2_ref_of_payload(CONFIG, genesis) == L2BlockRef(
         b"\x02" * 32, 40, DRAFT.parent_hash, 1002, CONFIG.genesis.l1, 0
@@ -84,30 +81,20 @@ def test_another_genesis_block_is_refused() -> None:
         block_refs.l2_ref_from_json(CONFIG, block_json() | {"number": "0x28"})
 
 
-def test_the_config_of_a_payload() -> None:
-    result = block_refs.system_config_of_payload(CONFIG, PAYLOAD)
-    assert result == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
-
-
-def test_references_from_json() -> None:
-    assert block_refs.l2_ref_from_json(CONFIG, block_json()) == REF
-
-
-def test_payloads_from_json() -> None:
-    assert block_refs.payload_from_block_json(block_json()) == PAYLOAD
-
-
-@pytest.mark.parametrize("root", [b"\x17" * 32, EMPTY_ROOT])
-def test_isthmus_payloads_from_json_keep_their_root(root: bytes) -> None:
-    payload = sealed(withdrawals_root=root)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        BEFORE_ECOTONE | {"withdrawals": False},
+        BEFORE_ECOTONE,
+        {},
+        {"withdrawals_root": b"\x17" * 32},
+        {"withdrawals_root": EMPTY_ROOT},
+    ],
+    ids=["bedrock", "canyon", "ecotone", "isthmus", "isthmus without withdrawals"],
+)
+def test_payloads_from_json(changes: dict[str, Any]) -> None:
+    payload = sealed(**changes)
     assert block_refs.payload_from_block_json(block_json(payload)) == payload
-
-
-def test_payloads_of_older_forks_from_json() -> None:
-    canyon = sealed(blob_gas_used=None, excess_blob_gas=None, parent_beacon_root=None)
-    bedrock = sealed(blob_gas_used=None, excess_blob_gas=None, parent_beacon_root=None, withdrawals=False)
-    for payload in (canyon, bedrock):
-        assert block_refs.payload_from_block_json(block_json(payload)) == payload
 
 
 @pytest.mark.parametrize(
@@ -148,14 +135,3 @@ def test_other_values_than_blocks(block: Any) -> None:
     for read in (block_refs.payload_from_block_json, lambda value: block_refs.l2_ref_from_json(CONFIG, value)):
         with pytest.raises(BlockError, match="expected a block object"):
             read(block)
-
-
-def test_recorded_blocks_hash_as_payloads(shared_data: Path) -> None:
-    for block in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
-        header = decode_header(bytes.fromhex(block["header_rlp"]))
-        payload = block_refs.payload_of_header(
-            header, bytes.fromhex(block["hash"][2:]), tuple(bytes.fromhex(item) for item in block["txs"])
-        )
-        assert payload_block_hash(payload) == payload.block_hash
-        assert payload.withdrawals and payload.withdrawals_root is None
-        assert block_refs.l2_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)

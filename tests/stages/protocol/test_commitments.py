@@ -1,12 +1,9 @@
 """Alt-DA commitments as bytes [AD5, ADA3, ADA4]."""
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from eth_abi.abi import encode
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.commitments import (
     CHALLENGE_TOPIC,
@@ -16,8 +13,6 @@ from rollup_node.stages.protocol.commitments import (
     ChallengeEvent,
     ChallengeStatus,
     Commitment,
-    CommitmentError,
-    decode_commitment,
     decode_event,
     keccak_commitment,
     resolve_data,
@@ -27,12 +22,6 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Log
 
 DIGEST = b"\x44" * 32
-
-
-@given(st.binary(max_size=80))
-def test_any_bytes_are_a_commitment_or_malformed(encoded: bytes) -> None:
-    with suppress(CommitmentError):
-        assert decode_commitment(encoded).encode() == encoded
 
 
 def test_only_keccak_says_what_it_commits_to() -> None:
@@ -98,14 +87,6 @@ def test_malformed_events(log: Log, error: str) -> None:
     assert not resolves(log)
 
 
-def test_the_data_of_a_resolving_transaction() -> None:
-    arguments = encode(["uint256", "bytes", "bytes"], [14, COMMITMENT.encode(), b"input" * 9])
-    for selector in (SELECTOR, bytes(4)):
-        assert resolve_data(selector + arguments) == b"input" * 9
-    assert resolves(event_log(COMMITMENT.encode(), 2))
-    assert not resolves(event_log(COMMITMENT.encode(), 1))
-
-
 @pytest.mark.parametrize(
     "calldata",
     [
@@ -121,10 +102,3 @@ def test_the_data_of_a_resolving_transaction() -> None:
 def test_calldata_without_data(calldata: bytes) -> None:
     with pytest.raises(ChallengeError):
         resolve_data(calldata)
-
-
-@given(st.binary(max_size=300), st.lists(st.binary(min_size=32, max_size=32), max_size=3))
-def test_no_bytes_raise_anything_else(data: bytes, topics: list[bytes]) -> None:
-    resolves(Log(CONTRACT, tuple(topics), data, 0))
-    with suppress(ChallengeError):
-        assert resolve_data(data)

@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import chain_with
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
 
@@ -171,30 +171,26 @@ def test_holocene_needs_the_constants_of_the_chain() -> None:
 
 
 DEPOSIT, POOL = b"\x7e\xc0", (b"\x02one", b"\x04two")
+SEALED = chain_with()
 
 
-@pytest.fixture
-def sealed_chain() -> ChainFixture:
-    return chain_with()
-
-
-def asked(sealed_chain: ChainFixture, pool: bool = False) -> tuple[PayloadAttributes, ExecutionPayload]:
+def asked(pool: bool = False) -> tuple[PayloadAttributes, ExecutionPayload]:
     """Attributes of an L1 info deposit, another deposit and three transactions, and the block that is built of them."""
-    attributes = sealed_chain.attributes(sealed_chain.genesis, 100, [])
+    attributes = SEALED.attributes(SEALED.genesis, 100, [])
     value = (*attributes.transactions, DEPOSIT, b"\x02a", b"\x02b", b"\x02a")
     attributes = msgspec.structs.replace(attributes, transactions=value, no_tx_pool=not pool)
-    return attributes, sealed_chain.seal(sealed_chain.genesis, attributes, POOL if pool else ())
+    return attributes, SEALED.seal(SEALED.genesis, attributes, POOL if pool else ())
 
 
-def compare_sealed(sealed_chain: ChainFixture, pool: bool = False, **changes: Any) -> SealedMismatch | None:
-    attributes, block = asked(sealed_chain, pool)
+def compare_sealed(pool: bool = False, **changes: Any) -> SealedMismatch | None:
+    attributes, block = asked(pool)
     block = msgspec.structs.replace(block, **changes)
-    return sealed_mismatch(sealed_chain.rollup, attributes, sealed_chain.genesis, block)
+    return sealed_mismatch(SEALED.rollup, attributes, SEALED.genesis, block)
 
 
 @pytest.mark.parametrize("pool", [False, True])
-def test_the_block_that_was_asked_for(sealed_chain: ChainFixture, pool: bool) -> None:
-    assert compare_sealed(sealed_chain, pool) is None
+def test_the_block_that_was_asked_for(pool: bool) -> None:
+    assert compare_sealed(pool) is None
 
 
 @pytest.mark.parametrize("pool", [False, True])
@@ -215,17 +211,15 @@ def test_the_block_that_was_asked_for(sealed_chain: ChainFixture, pool: bool) ->
     ],
     ids=lambda item: item if isinstance(item, str) else "",
 )
-def test_another_block_is_a_fault_of_the_engine(
-    sealed_chain: ChainFixture, pool: bool, changes: dict[str, Any], text: str
-) -> None:
-    result = compare_sealed(sealed_chain, pool, **changes)
+def test_another_block_is_a_fault_of_the_engine(pool: bool, changes: dict[str, Any], text: str) -> None:
+    result = compare_sealed(pool, **changes)
     assert result is not None and text in result.text and not result.left_out
 
 
 @pytest.mark.parametrize("kept", [(0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 3, 4), (0, 1, 2, 4)])
-def test_left_out_transactions_make_the_attributes_invalid(sealed_chain: ChainFixture, kept: tuple[int, ...]) -> None:
-    _, block = asked(sealed_chain)
-    result = compare_sealed(sealed_chain, transactions=tuple(block.transactions[index] for index in kept))
+def test_left_out_transactions_make_the_attributes_invalid(kept: tuple[int, ...]) -> None:
+    _, block = asked()
+    result = compare_sealed(transactions=tuple(block.transactions[index] for index in kept))
     assert result is not None and result.left_out
     first = next(index for index in range(5) if index >= len(kept) or kept[index] != index)
     assert f"the engine left out transaction {first} (0x" in result.text
@@ -233,25 +227,18 @@ def test_left_out_transactions_make_the_attributes_invalid(sealed_chain: ChainFi
 
 
 @pytest.mark.parametrize("kept", [(1, 2, 3, 4), (0, 2, 3, 4), (0, 1, 3, 2, 4), (0, 1, 2, 3, 4, 4), (0, 1, 3, 3)])
-def test_a_deposit_that_is_missing_or_another_order_is_a_fault_of_the_engine(
-    sealed_chain: ChainFixture, kept: tuple[int, ...]
-) -> None:
-    _, block = asked(sealed_chain)
-    result = compare_sealed(sealed_chain, transactions=tuple(block.transactions[index] for index in kept))
+def test_a_deposit_that_is_missing_or_another_order_is_a_fault_of_the_engine(kept: tuple[int, ...]) -> None:
+    _, block = asked()
+    result = compare_sealed(transactions=tuple(block.transactions[index] for index in kept))
     assert result is not None and not result.left_out and "other transactions than it was given" in result.text
 
 
-def test_header_fields_count_before_transactions(sealed_chain: ChainFixture) -> None:
-    result = compare_sealed(sealed_chain, transactions=(), gas_limit=7)
-    assert result is not None and "gas limit" in result.text
-
-
-def test_a_block_from_the_pool_begins_with_what_was_given(sealed_chain: ChainFixture) -> None:
-    attributes, _ = asked(sealed_chain, pool=True)
+def test_a_block_from_the_pool_begins_with_what_was_given() -> None:
+    attributes, _ = asked(pool=True)
     transactions = attributes.transactions
-    assert compare_sealed(sealed_chain, True, transactions=transactions) is None
-    result = compare_sealed(sealed_chain, True, transactions=(*transactions[:2], *transactions[3:], *POOL))
+    assert compare_sealed(True, transactions=transactions) is None
+    result = compare_sealed(True, transactions=(*transactions[:2], *transactions[3:], *POOL))
     assert result is not None and not result.left_out and "transaction 2 is 0x" in result.text
     for added, text in ((DEPOSIT, "transaction 6 of the block that the engine sealed is a deposit"), (b"", "6 of the")):
-        result = compare_sealed(sealed_chain, True, transactions=(*transactions, POOL[0], added, POOL[1]))
+        result = compare_sealed(True, transactions=(*transactions, POOL[0], added, POOL[1]))
         assert result is not None and not result.left_out and text in result.text

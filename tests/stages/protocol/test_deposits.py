@@ -1,18 +1,11 @@
-"""Deposit transactions: their encoding, and the portal logs that decode."""
+"""The encoding of deposit transactions."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import deposits
-from rollup_node.stages.protocol.deposits import (
-    DEPOSIT_TOPIC,
-    DepositError,
-    DepositTransaction,
-)
-from rollup_node.stages.protocol.types import ZERO_HASH, Log, MalformedLog
+from rollup_node.stages.protocol.deposits import DepositTransaction
 
-PORTAL = b"\x77" * 20
 U256 = st.integers(0, 2**256 - 1)
 DEPOSITS = st.builds(
     DepositTransaction,
@@ -32,11 +25,3 @@ def test_deposits_round_trip(deposit: DepositTransaction) -> None:
     encoded = deposits.encode_deposit(deposit)
     assert deposits.decode_deposit(encoded) == deposit
     assert deposits.is_deposit(encoded)
-
-
-@given(st.binary(max_size=200))
-def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
-    with pytest.raises(DepositError):
-        deposits.decode_deposit(b"\x7e" + data)
-    log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data, 0)
-    assert isinstance(deposits.deposit_from_log(log, ZERO_HASH), MalformedLog | DepositTransaction)

@@ -1,12 +1,9 @@
 """JSON that endpoints send: types, bounds and texts."""
 
-import contextlib
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, check_values, decode_json, shown_body
 from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT
@@ -35,12 +32,6 @@ def test_anything_else_is_one_error(data: bytes, text: str) -> None:
     with pytest.raises(MalformedJsonError, match=text) as caught:
         decode_json(data, Point, 1_000_000)
     assert len(str(caught.value)) < MAX_ERROR_TEXT + 100
-
-
-@given(st.binary(max_size=60), st.sampled_from([Any, Point, list[Point], str, int]))
-def test_no_bytes_raise_another_error(data: bytes, shape: Any) -> None:
-    with contextlib.suppress(MalformedJsonError):
-        decode_json(data, shape, 20)
 
 
 def test_values_are_bounded() -> None:

@@ -38,6 +38,7 @@ def test_fresh_tokens_of_the_secret_pass() -> None:
         ("Basic x", "missing token"),
         ("Bearer x", "malformed token"),
         ("Bearer a.b.c", "malformed token"),
+        ("Bearer a.b\udcff.c", "malformed token"),
         ("Bearer " + base64.urlsafe_b64encode(b'{"alg":"none"}').decode() + ".e30.", "token is not signed with HS256"),
         (token(iat=NOW - MAX_AGE - 1), "token is stale or has no iat"),
         (token(iat=NOW + MAX_AGE + 1), "token is stale or has no iat"),
@@ -87,12 +88,3 @@ def test_any_head_is_rejected_with_a_reason(header: bytes) -> None:
         "malformed token",
         "token is not signed with HS256",
     )
-
-
-@given(st.text(max_size=60))
-def test_any_header_is_rejected_with_a_reason(text: str) -> None:
-    assert token_error("Bearer " + text, SECRET, NOW)
-
-
-def test_bytes_that_are_no_text_are_rejected() -> None:
-    assert token_error("Bearer a.b\udcff.c", SECRET, NOW) == "malformed token"

@@ -1,20 +1,16 @@
 """Trie roots and proofs against a simple trie built by the definition."""
 
 import contextlib
-import gzip
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import mpt, rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account, ProofError
-from rollup_node.stages.protocol.types import L1_BLOCK, L2_TO_L1_MESSAGE_PASSER
 
 
 class SimpleTrie:
@@ -106,15 +102,6 @@ def test_a_missing_or_changed_node_never_proves_another_value(content: dict[byte
         assert mpt.verify_proof(trie.root, key, [*nodes, bytes(changed)]) == content[key]
 
 
-@given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
-def test_random_nodes_raise_only_proof_errors(nodes: list[bytes]) -> None:
-    assume(keccak256(nodes[0]) != EMPTY_ROOT)
-    with pytest.raises(ProofError):
-        mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, [node for node in nodes if node != nodes[0]])
-    with contextlib.suppress(ProofError):
-        mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, nodes)
-
-
 def test_accounts_and_slots() -> None:
     slots = {keccak256(slot.to_bytes(32, "big")): rlp.encode_int(slot * 1000) for slot in range(1, 40)}
     storage = SimpleTrie(slots)
@@ -135,15 +122,3 @@ def test_malformed_accounts_are_proof_errors(leaf: bytes) -> None:
     state = SimpleTrie({keccak256(bytes(20)): leaf})
     with pytest.raises(ProofError, match="malformed"):
         mpt.verify_account(state.root, bytes(20), state.nodes.values())
-
-
-def test_recorded_accounts_in_a_recorded_state(shared_data: Path) -> None:
-    block = json.loads(gzip.decompress((shared_data / "engine_blocks" / "op-sepolia-26207960.json.gz").read_bytes()))
-    nodes = [bytes.fromhex(node) for node in block["kv"].values()]
-    state_root = bytes.fromhex(block["fixture"]["parent_header"]["stateRoot"][2:])
-    info = mpt.verify_account(state_root, L1_BLOCK, nodes)
-    assert info is not None
-    slot = mpt.verify_storage(info.storage_root, bytes(32), nodes)
-    assert slot & (2**64 - 1) == 8_085_312, "the L1 origin of the parent, one before that of the block"
-    with pytest.raises(ProofError, match="the proof has no node"):
-        mpt.verify_account(state_root, L2_TO_L1_MESSAGE_PASSER, nodes)

@@ -4,16 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import headers
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.payloads import (
     payload_block_hash,
     payload_header,
-    super_preimage,
-    super_root,
 )
 from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
 
@@ -42,18 +38,3 @@ def test_header_fields_go_by_presence(
     assert header.transactions_root == ordered_root(payload.transactions)
     assert payload_block_hash(payload) == headers.header_hash(header)
     assert header.gas_used == 21_000 and header.mix_hash == payload.prev_randao
-
-
-WORDS = st.binary(min_size=32, max_size=32)
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 2**64 - 1), st.dictionaries(st.integers(0, 2**64), WORDS, min_size=1, max_size=4))
-def test_super_roots_do_not_depend_on_the_order(timestamp: int, outputs: dict[int, bytes]) -> None:
-    """[HSH21]"""
-    pairs = sorted(outputs.items())
-    assert super_root(timestamp, pairs) == super_root(timestamp, reversed(pairs))
-    preimage = super_preimage(timestamp, pairs)
-    assert (preimage[0], int.from_bytes(preimage[1:9], "big")) == (1, timestamp)
-    chains = [preimage[at : at + 64] for at in range(9, len(preimage), 64)]
-    assert [(int.from_bytes(chain[:32], "big"), chain[32:]) for chain in chains] == pairs

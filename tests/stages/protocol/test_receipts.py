@@ -1,21 +1,11 @@
 """Receipts: encoding, roots, and the logs in them [DEP13, DEP29, DEP31]."""
 
-import gzip
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import receipts, rlp
-from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
-from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.receipts import ReceiptError
 from rollup_node.stages.protocol.rlp import RlpError
-from rollup_node.tools.recorded.encoded_blocks import decode_header
-from tests.support.chains.logs_bloom import logs_bloom
 
 ADDRESS, TOPIC = b"\x77" * 20, b"\x01" * 32
 LOG = {"address": "0x" + ADDRESS.hex(), "topics": ["0x" + TOPIC.hex()], "data": "0xabcd", "logIndex": "0x0"}
@@ -31,14 +21,6 @@ RECEIPT: dict[str, Any] = {
 def raw(status: Any = b"\x01", logs: Any = (), kind: int = 2) -> bytes:
     body = rlp.encode([status, b"\x05", bytes(256), logs])
     return body if kind == 0 else bytes([kind]) + body
-
-
-def test_json_receipts() -> None:
-    receipt = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT))
-    assert (receipt.kind, receipt.succeeded, receipt.cumulative_gas) == (2, True, 21000)
-    assert receipt.logs == ((ADDRESS, (TOPIC,), b"\xab\xcd"),)
-    failed = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT | {"type": "0x0", "status": "0x0", "logs": []}))
-    assert (failed.kind, failed.succeeded, failed.logs) == (0, False, ())
 
 
 def test_receipts_with_a_state_root() -> None:
@@ -60,34 +42,6 @@ def test_deposit_receipts_carry_their_nonce_with_a_version() -> None:
             fields[:4]
         )
         assert receipts.decode_receipt(encoded).kind == 0x7E
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [],
-        "0x",
-        {},
-        RECEIPT | {"logsBloom": None},
-        RECEIPT | {"status": None},
-        RECEIPT | {"logs": [5]},
-        RECEIPT | {"logs": [LOG | {"topics": None}]},
-        RECEIPT | {"cumulativeGasUsed": "zz"},
-        RECEIPT | {"type": "0x1ff"},
-    ],
-)
-def test_malformed_json_receipts(value: Any) -> None:
-    with pytest.raises(ReceiptError):
-        receipts.receipt_from_json(value)
-
-
-@given(st.binary(max_size=100))
-def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
-    for item in (data, b"\x02" + data):
-        with pytest.raises(RlpError):
-            receipts.decode_receipt(item)
-        assert receipts.logs_of_receipts([item, item + ADDRESS], {(ADDRESS, TOPIC)}) == ()
 
 
 @pytest.mark.parametrize(
@@ -130,55 +84,6 @@ def test_logs_are_numbered_over_the_block_and_filtered() -> None:
 
 def test_a_receipt_of_unknown_form_counts_as_without_logs() -> None:
     strange = b"\x55" + rlp.encode([ADDRESS] * 7)
-    result = receipts.logs_of_receipts([strange, raw(logs=[[ADDRESS, [TOPIC], b""]])], {(ADDRESS, TOPIC)})
+    block = [strange, b"\x02", ADDRESS, raw(logs=[[ADDRESS, [TOPIC], b""]])]
+    result = receipts.logs_of_receipts(block, {(ADDRESS, TOPIC)})
     assert [log.index for log in result] == [0]
-
-
-def test_recorded_receipts_have_their_root(shared_data: Path) -> None:
-    lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
-    portal = bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc")
-    checked, portal_logs = 0, []
-    for line in lines:
-        block = json.loads(line)
-        if "receipts" not in block:
-            continue
-        encoded = [bytes.fromhex(item) for item in block["receipts"]]
-        assert ordered_root(encoded) == decode_header(bytes.fromhex(block["header_rlp"])).receipts_root
-        portal_logs += [
-            (block["number"], log.index) for log in receipts.logs_of_receipts(encoded, {(portal, DEPOSIT_TOPIC)})
-        ]
-        checked += 1
-    assert checked == 57
-    assert portal_logs == [(6582933, 90), (6582952, 56)]
-
-
-def test_recorded_receipts_of_another_store(shared_data: Path) -> None:
-    texts = json.loads((shared_data / "l1" / "rethdb_receipts.json").read_bytes())
-    items = [rlp.decode(bytes.fromhex(text[2:])) for text in texts]
-    encoded = [item if isinstance(item, bytes) else rlp.encode(item) for item in items]
-    block = rlp.split((shared_data / "l1" / "rethdb_block.rlp").read_bytes())
-    assert ordered_root(encoded) == decode_header(block[0]).receipts_root
-
-
-def test_recorded_l2_receipts_encode(shared_data: Path) -> None:
-    texts = json.loads((shared_data / "l1" / "base_mainnet_42969982_receipts.json").read_bytes())
-    gas = 0
-    for text in texts:
-        receipt = receipts.decode_receipt(receipts.receipt_from_json({"logsBloom": "0x" + "00" * 256} | text))
-        assert len(receipt.logs) == len(text["logs"])
-        assert receipt.cumulative_gas > gas
-        gas = receipt.cumulative_gas
-
-
-@settings(max_examples=30)
-@given(st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=10))
-def test_a_bloom_never_excludes_its_values(values: list[bytes]) -> None:
-    bloom = logs_bloom(values)
-    assert receipts.may_have(bloom, *map(receipts.bloom_mask, values))
-    assert not receipts.may_have(bytes(256), receipts.bloom_mask(values[0]))
-    assert receipts.may_have(b"\xff" * 256, receipts.bloom_mask(values[0]))
-
-
-def test_each_value_sets_at_most_three_bits() -> None:
-    assert receipts.bloom_mask(b"\x01" * 20).bit_count() == 3
-    assert logs_bloom([]) == bytes(256)

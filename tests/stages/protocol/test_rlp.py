@@ -1,6 +1,5 @@
 """RLP against the reference package; encodings that are not canonical are refused."""
 
-import contextlib
 from typing import Any
 
 import pytest
@@ -17,37 +16,10 @@ STRINGS = st.builds(
     st.integers(0, 70) | st.integers(250, 260),
 )
 ITEMS = st.recursive(STRINGS, lambda inner: st.lists(inner, max_size=8), max_leaves=12)
-LARGE = [0, 1, 55, 56, 255, 256, 65535, 65536, 70000]
 
 
 def plain(item: Any) -> Any:
     return item if isinstance(item, bytes) else [plain(entry) for entry in item]
-
-
-@settings(max_examples=50)
-@given(ITEMS)
-def test_items_round_trip(item: Any) -> None:
-    encoded = rlp.encode(item)
-    assert encoded == reference.encode(item)
-    assert rlp.decode(encoded) == item
-
-
-@pytest.mark.parametrize("size", LARGE)
-def test_every_length_form(size: int) -> None:
-    items: list[rlp.Item] = [b"\x81" * size, [b"\x81" * size]]
-    if size <= 256:
-        items.append([b"\x01"] * size)
-    for item in items:
-        encoded = rlp.encode(item)
-        assert encoded == reference.encode(item)
-        assert rlp.decode(encoded) == item
-
-
-@given(st.integers(min_value=0, max_value=2**256 - 1))
-def test_integers_round_trip(number: int) -> None:
-    encoded = rlp.encode_int(number)
-    assert encoded == reference.encode(number)
-    assert rlp.decode_int(rlp.decode(encoded)) == number
 
 
 @given(st.binary(max_size=60))
@@ -63,16 +35,6 @@ def test_the_same_encodings_as_in_the_reference_are_accepted(data: bytes) -> Non
     assert result == expected
     if result is not None:
         assert rlp.encode(result) == data
-
-
-@settings(max_examples=50)
-@given(ITEMS, st.data())
-def test_a_changed_byte_raises_no_other_error(item: Any, data: Any) -> None:
-    encoded = bytearray(rlp.encode(item))
-    at = data.draw(st.integers(0, len(encoded) - 1))
-    encoded[at] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(RlpError):
-        assert rlp.encode(rlp.decode(bytes(encoded))) == encoded
 
 
 @pytest.mark.parametrize(
@@ -121,12 +83,6 @@ def test_split_gives_the_raw_items(items: list[Any]) -> None:
     whole = rlp.encode_list(encoded)
     assert rlp.split(whole) == encoded
     assert rlp.split(b"\x02" + whole, 1) == encoded
-
-
-@pytest.mark.parametrize("encoded", ["", "80", "c28101", "c3b80000", "c2c1", "c001", "c182", "c3f8378000", "c1b8"])
-def test_split_refuses(encoded: str) -> None:
-    with pytest.raises(RlpError):
-        rlp.split(bytes.fromhex(encoded))
 
 
 @pytest.mark.parametrize(

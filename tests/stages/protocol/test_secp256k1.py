@@ -2,7 +2,7 @@
 
 import pytest
 from eth_keys.backends import get_backend
-from eth_keys.datatypes import PrivateKey, PublicKey, Signature
+from eth_keys.datatypes import PrivateKey, Signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,14 +39,6 @@ def test_both_sides_of_an_exchange_have_the_same_point(ours: bytes, theirs: byte
     assert shared == secp256k1.multiply_point(secp256k1.public_key(ours, compressed=False), theirs)
     product = int.from_bytes(ours, "big") * int.from_bytes(theirs, "big") % secp256k1.ORDER
     assert shared == secp256k1.public_key(product.to_bytes(32, "big"))
-
-
-@given(SECRETS)
-def test_a_point_has_two_forms(secret: bytes) -> None:
-    compressed, uncompressed = (secp256k1.public_key(secret, form) for form in (True, False))
-    assert secp256k1.convert_point(compressed, compressed=False) == uncompressed
-    assert secp256k1.convert_point(uncompressed) == compressed
-    assert PublicKey(uncompressed[1:], NATIVE).to_compressed_bytes() == compressed
 
 
 @pytest.mark.parametrize("secret", NOT_SECRETS)

@@ -2,8 +2,6 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
@@ -42,13 +40,6 @@ def test_topics_are_checked(topics: tuple[bytes, ...], text: str) -> None:
     log = msgspec.structs.replace(config_log(0, abi_words(32, 32, 0)), topics=topics)
     _, (skipped,) = apply_updates(SYSTEM_CONFIG, [log], RULES[1])
     assert skipped.text.startswith(text)
-
-
-@given(st.integers(0, 8), st.binary(max_size=140))
-def test_no_data_raise(kind: int, data: bytes) -> None:
-    for rules in RULES:
-        config, skipped = apply_updates(SYSTEM_CONFIG, [config_log(kind, data)], rules)
-        assert skipped == () or config == SYSTEM_CONFIG
 
 
 def test_less_gas_than_the_upgrade_takes_is_no_limit() -> None:

@@ -7,23 +7,15 @@ from rollup_node.stages.protocol.types import (
     ZERO_HASH,
     Address,
     BlobRef,
-    BlockId,
     ChallengeLog,
     InboxTransaction,
     L1Block,
     L1Header,
-    L2BlockRef,
     Log,
 )
 
 HASH, PARENT = b"\xab\xcd" + bytes(30), b"\x01" * 32
 HEADER = L1Header(HASH, 7, PARENT, 84, ZERO_HASH, 7, None, None)
-
-
-def test_references_print_number_and_beginning_of_the_hash() -> None:
-    l2 = L2BlockRef(HASH, 9, PARENT, 18, BlockId(7, HASH), 2)
-    for block, number in ((BlockId(7, HASH), 7), (HEADER.ref, 7), (l2, 9)):
-        assert str(block) == f"{number}:0xabcd000000"
 
 
 def test_all_that_a_block_holds_counts_as_its_memory() -> None:

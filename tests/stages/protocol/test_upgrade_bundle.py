@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import upgrade_bundle
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
@@ -21,7 +19,6 @@ from rollup_node.stages.protocol.upgrade_bundle import (
     deployments,
     entries_of_deposits,
     first_difference,
-    manager_names,
     parse_bundle,
     write_bundle,
 )
@@ -40,11 +37,6 @@ def bundle(metadata: Any = None, **changes: Any) -> bytes:
 
 def content(carried: CarriedBundle) -> bytes:
     return (FOLDER / carried.file).read_bytes()
-
-
-def test_an_entry_becomes_a_creation_without_recipient() -> None:
-    (entry,) = parse_bundle(bundle()).entries
-    assert (entry.intent, entry.to, entry.gas, entry.data, entry.source_hash) == ("Do", None, 7, b"\x05", None)
 
 
 @pytest.mark.parametrize(
@@ -87,14 +79,6 @@ def test_both_versions_of_the_format_are_read(metadata: Any, extra_gas: int | No
 def test_files_that_are_refused(encoded: bytes, text: str) -> None:
     with pytest.raises(BundleError, match=text):
         parse_bundle(encoded)
-
-
-@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
-def test_any_bytes_are_a_bundle_or_refused(data: bytes) -> None:
-    try:
-        parse_bundle(data)
-    except BundleError as error:
-        assert "\n" not in str(error)
 
 
 @ALL
@@ -162,16 +146,6 @@ def test_rules(index: int, change: Any, rule: str) -> None:
     entries[index] = change(entries[index])
     with pytest.raises(BundleError, match=rule.replace(".", r"\.")):
         check_bundle(file._replace(entries=tuple(entries)))
-
-
-def test_the_manager_names_every_contract_and_its_address() -> None:
-    result = dict(deployments(parse_bundle(content(LAGOON[1]))))
-    manager = result.pop(max(result))
-    assert manager.name == "L2ContractsManager"
-    names = manager_names(manager)
-    assert {item.address for item in result.values()} == set(names)
-    assert all(item.name in names[item.address] for item in result.values())
-    assert len(names[next(item for item in result.values() if item.name == "L1FeeVault").address]) == 2
 
 
 # --- out of a block ------------------------------------------------------------------------------------------------

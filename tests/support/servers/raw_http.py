@@ -39,7 +39,7 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 @pytest.fixture(params=["http", "https"])
 def scheme(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Has the servers of a test speak TLS, or not; modules whose tests are `over_both` import it."""
+    """Has the servers of a test speak TLS, or not; the tests that are `over_both`."""
     if request.param == "https":
         Tls.server, Tls.client = contexts()
     yield

@@ -1,6 +1,5 @@
 """Beacon endpoints: URLs, limits and error texts."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +12,6 @@ from aiohttp import web
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, SourcesFailedError
-from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
@@ -54,16 +52,6 @@ async def test_path_and_key_of_the_url_are_kept() -> None:
         f"/base/eth/v1/beacon/blobs/7?key=abc&versioned_hashes={first}&versioned_hashes={second}",
         "/base/eth/v1/beacon/blob_sidecars/7?key=abc&indices=0&indices=2",
     ]
-
-
-async def test_a_slow_response_times_out() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        await asyncio.sleep(5)
-        return web.Response()
-
-    async with beacon_endpoints(handler, timeout=0.3) as endpoints:
-        with pytest.raises(EndpointError, match=r"no answer within 0\.3 s"):
-            await endpoints.clock.slot_at(100)
 
 
 @pytest.mark.option("l1.beacon.slot-duration-override")

@@ -111,17 +111,6 @@ async def test_requests_are_recorded() -> None:
         assert result.failing and result.error == "HTTP status 429"
 
 
-async def test_a_redirect_is_followed() -> None:
-    """[LHD28] Its own body is not taken for the input."""
-
-    async def handler(request: web.Request) -> web.Response:
-        if request.path.startswith("/get"):
-            return web.Response(status=301, body=b"moved", headers={"Location": f"/elsewhere{request.path}"})
-        return web.Response(body=DATA)
-
-    assert await get(handler) == InputResponse(KECCAK_OF_DATA, DATA)
-
-
 async def test_the_largest_keccak_input_and_a_larger_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batcher can commit to more than is kept of a generic input; derivation must not wait for it for ever [AD7]."""
     monkeypatch.setattr(da_client, "MAX_BODY", MAX_KECCAK_INPUT + 1)
@@ -332,14 +321,9 @@ async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for(inputs: 
     [(404, Code.ALTDA_MISSING, "does not have"), (503, Code.ALTDA_UNREACHABLE, "HTTP status 503")],
 )
 async def test_an_input_that_stays_away_is_one_line_with_the_words_of_the_server(
-    inputs: InputsClient,
-    status: int,
-    code: Code,
-    words: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    inputs: InputsClient, status: int, code: Code, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+    log.set_level(log.Level.INFO)
     inputs.server.failing = {COMMITMENTS[0]: status, COMMITMENTS[1]: status}
     inputs.request(1, urgent=False)
     inputs.request(0)

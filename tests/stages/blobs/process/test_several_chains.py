@@ -1,11 +1,10 @@
 """A blobs process for several chains: none waits for the blobs or the inputs of another [LHD32]."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
@@ -66,15 +65,6 @@ async def running(config: BlobsConfig) -> AsyncIterator[Chains]:
         yield Chains(buses)
 
 
-@pytest.fixture
-def lines() -> Iterator[list[log.Record]]:
-    """Yield what is logged."""
-    before, result = log.configuration(), list[log.Record]()
-    log.configure("blobs", log.Level.INFO, result.append)
-    yield result
-    log.configure(*before)
-
-
 async def test_no_chain_waits_for_the_fetches_of_another(small_blobs: KnownBlobs) -> None:
     """All fetches that run are of one chain, and none ends."""
     beacon = HeldBeacon(small_blobs, small_blobs[:1])
@@ -91,10 +81,10 @@ async def test_no_chain_waits_for_the_fetches_of_another(small_blobs: KnownBlobs
         await until(lambda: chains.received("10"))
 
 
-async def test_what_one_chain_lacks_is_logged_until_it_is_there(
-    small_blobs: KnownBlobs, lines: list[log.Record]
-) -> None:
+async def test_what_one_chain_lacks_is_logged_until_it_is_there(small_blobs: KnownBlobs) -> None:
     """Whatever the other chain finds meanwhile."""
+    lines = list[log.Record]()
+    log.configure("blobs", log.Level.INFO, lines.append)
     beacon = FakeBeacon(small_blobs[1:])
     async with listening(beacon.app()) as urls, running(BlobsConfig(urls[0])) as chains:
         chains.request("10", 1, small_blobs[0])

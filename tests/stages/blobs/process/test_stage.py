@@ -268,10 +268,10 @@ CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
 @pytest.mark.fault("F12", "F13")
 @pytest.mark.sign("BLOB-CUSTODY", line=True, readyz=True)
 async def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
-    beacon: FakeBeacon, client: BlobsClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    beacon: FakeBeacon, client: BlobsClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[BCN8, BCN14, BCN17, LOG15]"""
-    monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+    log.set_level(log.Level.INFO)
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
     beacon.words = orjson.dumps({"code": 404, "message": f"Not found: {CUSTODY}"}).decode()
     client.request([0], urgent=False)

@@ -3,14 +3,11 @@
 import random
 from hashlib import sha256
 
-import msgspec
 import pytest
 
 from rollup_node.stages.derivation.codec import packed
-from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.codec.packed import (
     CHUNK_BYTES,
-    MAX_PLAIN_COUNT,
     MAX_PLAIN_FIELD,
     PackedBytes,
     PackedTransactions,
@@ -60,29 +57,11 @@ def test_all_transactions_in_order(mixed: tuple[bytes, ...], packed_mixed: Packe
     assert len(ends) > 6
 
 
-def test_they_travel_beside_plain_ones(packed_mixed: PackedTransactions) -> None:
-    for transactions in ((b"a", b"bc"), packed_mixed):
-        batch = SingularBatch(b"p", 1, b"e", 2, transactions)
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(batch), type=SingularBatch) == batch
-
-
 @pytest.mark.parametrize(
     ("first", "end"), [(0, 0), (0, 3), (9_000, 30_001), (39_990, 40_002), (40_000, 40_001), (40_400, 99_999), (7, 3)]
 )
 def test_a_slice_is_the_same(mixed: tuple[bytes, ...], packed_mixed: PackedTransactions, first: int, end: int) -> None:
     assert tuple(packed_mixed[first:end]) == mixed[first:end]
-
-
-def test_a_slice_of_a_slice_is_the_same() -> None:
-    result = packed_transactions(*(b"%d" % number for number in range(MAX_PLAIN_COUNT + 20)))
-    part = result[5 : 5 + MAX_PLAIN_COUNT + 10]
-    assert isinstance(part, PackedTransactions), "it is still large"
-    assert part[1:4] == (b"6", b"7", b"8")
-    assert part[-2:] == (b"%d" % (MAX_PLAIN_COUNT + 13), b"%d" % (MAX_PLAIN_COUNT + 14))
-
-
-def test_small_slices_are_plain(packed_mixed: PackedTransactions) -> None:
-    assert isinstance(packed_mixed[:100], tuple)
 
 
 def test_sizes_and_bytes(mixed: tuple[bytes, ...], packed_mixed: PackedTransactions) -> None:

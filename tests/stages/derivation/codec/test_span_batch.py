@@ -3,31 +3,14 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec import packed
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.packed import PackedBytes, PackedTransactions
-from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_span
 from tests.conformance.kit.span_fields import Tx, span_fields
 
 RULES = SpanRules(10, 1_000, 2)
-
-
-@pytest.mark.parametrize("field", ["creation_bits", "parity_bits", "protected_bits"])
-def test_bits_beyond_the_last_are_zero(field: str) -> None:
-    with pytest.raises(SpanBatchError):
-        decode_span(span_fields([[Tx()]]).but(**{field: b"\x02"}).encode(), 1, RULES)
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_give_a_span_a_reason_or_the_error(data: bytes) -> None:
-    try:
-        assert isinstance(decode_span(b"\x01" + data, 1, RULES), SpanBatch | Reason)
-    except SpanBatchError as error:
-        assert str(error)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +24,6 @@ def test_recorded_batches(shared_data: Path, name: str, blocks: int, count: int)
     assert isinstance(span, SpanBatch)
     assert (span.block_count, len(span.transactions)) == (blocks, count)
     assert sum(len(block.transactions) for block in span.blocks()) == count
-
-
-def test_columns_of_946_transactions(shared_data: Path) -> None:
-    text = (shared_data / "span_batch_vectors" / "spanbatchtxs.txt").read_text().strip()
-    head = span_fields([[]]).but(tx_counts=b"\xb2\x07").cut_in("creation_bits")
-    span = decode_span(head + bytes.fromhex(text[2:]), 1, RULES)
-    assert isinstance(span, SpanBatch)
-    kinds = [raw[0] if raw[0] < 0x80 else 0 for raw in span.transactions]
-    assert [kinds.count(kind) for kind in (0, 1, 2)] == [474, 236, 236]
 
 
 def test_a_packed_span_has_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,19 +63,6 @@ def test_whole_streams(size: int, level: int, strategy: int) -> None:
     assert all(len(piece) == WINDOW for piece in pieces[:-1])
 
 
-@settings(max_examples=60)
-@given(st.binary(max_size=3000), st.sampled_from([1, 6, 9]), st.data())
-def test_cut_streams_give_what_zlib_gives_within_a_byte(data: bytes, level: int, drawn: st.DataObject) -> None:
-    stream = _deflated(data, level)
-    cut = drawn.draw(st.integers(0, len(stream) - 1))
-    pieces, status, _ = _pieces(stream[:cut])
-    expected = zlib.decompressobj(-15).decompress(stream[:cut])
-    output = b"".join(pieces)
-    assert status == CUT_OFF
-    assert expected.startswith(output)
-    assert len(expected) - len(output) <= 1
-
-
 @settings(max_examples=100)
 @given(st.binary(max_size=2000), st.data())
 def test_flipped_streams_agree_with_zlib_fed_byte_by_byte(data: bytes, drawn: st.DataObject) -> None:
@@ -95,28 +82,11 @@ def test_flipped_streams_agree_with_zlib_fed_byte_by_byte(data: bytes, drawn: st
     assert len(expected) - len(output) <= 1
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_end(data: bytes) -> None:
-    _, status, _ = _pieces(data)
-    assert status in (END, CUT_OFF, CORRUPT)
-
-
 def test_a_sync_flush_ends_a_piece() -> None:
     compressor = zlib.compressobj(6, zlib.DEFLATED, -15)
     stream = compressor.compress(b"first") + compressor.flush(zlib.Z_SYNC_FLUSH) + compressor.compress(b"second")
     stream += compressor.flush()
     assert _pieces(stream)[:2] == ([b"first", b"second"], END)
-
-
-def test_a_full_window_at_the_very_end_leaves_an_empty_last_piece() -> None:
-    pieces, status, _ = _pieces(_deflated(_sample(WINDOW)))
-    assert [len(piece) for piece in pieces] == [WINDOW, 0]
-    assert status == END
-
-
-def test_a_cut_stored_block_gives_what_is_there() -> None:
-    stream = _deflated(b"x" * 100, level=0)
-    assert _pieces(stream[:50])[:2] == ([b"x" * 45], CUT_OFF)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedL1Block
 from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.derivation.reasons.reason import AnyKind
@@ -31,22 +30,8 @@ def items(*blocks: Planned, name: str = "a", pieces: int = 1) -> list[bytes]:
     return channel(name, *singulars(blocks), pieces=pieces)
 
 
-def output(chain: RollupChain) -> Output | None:
-    return chain.last_output
-
-
 def effects(chain: RollupChain) -> list[AnyKind]:
     return chain.take_reasons(DropEffect.DROPPED, DropEffect.RESET)
-
-
-def test_inputs_are_derived_as_data_on_l1_are() -> None:
-    plain, chain = RollupChain(FORKS), AltDaChain(FORKS)
-    for item in items(*PLAN, pieces=3):
-        plain.mine(item)
-        chain.mine_commitments(*chain.commit(item))
-    assert refs(chain.run()) == refs(plain.run()) == refs(PLAN)
-    assert len(chain.asked) == 3
-    assert output(chain) == NeedL1Block(chain.head + 1)
 
 
 def test_frames_on_l1_and_commitments_in_blobs_and_calldata_mix() -> None:
@@ -88,14 +73,13 @@ def test_a_lost_input_is_taken_from_its_resolution_on_l1() -> None:
     (lost,) = chain.commit(*first, stored=False)
     included = chain.mine_commitments(lost)
     assert chain.run() == []
-    assert output(chain) == NeedChallenges(included + 1)
+    assert chain.last_output == NeedChallenges(included + 1)
     chain.mine_commitments(*chain.commit(*second))
     chain.mine_challenges(challenge_log(lost, included))
     assert chain.run() == []
-    assert output(chain) == NeedChallenges(included + 3)
+    assert chain.last_output == NeedChallenges(included + 3)
     chain.mine_challenges(challenge_log(lost, included, ChallengeStatus.RESOLVED, first[0]))
     assert refs(chain.run()) == refs(PLAN)
-    assert output(chain) == NeedL1Block(chain.head + 1)
     assert effects(chain) == []
     chain.mine_until(chain.head + 2 * WINDOW)
     chain.run()
@@ -264,4 +248,4 @@ def test_whatever_l1_contains_derivation_goes_on(blocks: list[tuple[list[bytes],
         chain.run()
     chain.mine_until(chain.head + 3)
     chain.run()
-    assert output(chain) == NeedL1Block(chain.head + 1)
+    assert chain.last_output == NeedL1Block(chain.head + 1)

@@ -1,13 +1,10 @@
 """The transactions that batches may not have, by the L2 block's time. The checks of span batches beyond the
 conformance cases, and the extraction of their blocks."""
 
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.batch_checks import (
     PAGE,
     BatchChecks,
@@ -22,7 +19,8 @@ from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
 from tests.conformance.kit.batch_checks import BatchCheckHarness, undecided
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until, rollup
-from tests.conformance.kit.planning import Planned, along, plan, span
+from tests.conformance.kit.planning import along, plan, span
+from tests.stages.derivation.codec.test_packed import packed_transactions
 
 SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 
@@ -42,11 +40,8 @@ SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: int, reason: Reason | None) -> None:
     transactions = (b"\x02", transaction, b"")
     expected = reason or reasons.TransactionEmpty(2)
-    assert transaction_rejection(SCHEDULE, transactions, GENESIS_TIME + seconds) == expected
-    packer = TransactionPacker()
-    for item in transactions:
-        packer.add(item)
-    assert transaction_rejection(SCHEDULE, packer.finish(), GENESIS_TIME + seconds) == expected, "packed as well"
+    for given in (transactions, packed_transactions(*transactions)):
+        assert transaction_rejection(SCHEDULE, given, GENESIS_TIME + seconds) == expected
 
 
 def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted() -> None:
@@ -60,12 +55,6 @@ def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted(
     assert not node._is_parent(other, unknown)
 
 
-def _decoded(checks: BatchCheckHarness, blocks: Sequence[Planned]) -> SpanBatch:
-    batch = checks.decoded(span(blocks))
-    assert isinstance(batch, SpanBatch)
-    return batch
-
-
 def test_without_an_l1_window_a_span_is_undecided() -> None:
     """[PX1]"""
     checks = BatchCheckHarness(forks_until("granite"))
@@ -75,23 +64,19 @@ def test_without_an_l1_window_a_span_is_undecided() -> None:
 
 def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), first=1, last=2, times={1: 2, 2: 4})
-    batch = _decoded(checks, along(GENESIS, 0, 1))
+    batch = checks.decoded(span(along(GENESIS, 0, 1)))
+    assert isinstance(batch, SpanBatch)
     result = checks.checks.extract(batch, checks.l1_window, checks.safe)
     assert result == reasons.NewBlockEpochUnknown(FIRST_L1)
 
 
-DEPOSIT = b"\x7e\xc0"
-CHAIN = [L2BlockContent(block.ref, (DEPOSIT, *block.transactions)) for block in plan(GENESIS, 100, (b"\x02user",))]
-
-
-def _blocks(first: int, last: int) -> list[L2BlockContent]:
-    return CHAIN[first - 1 : last]
+CHAIN = [L2BlockContent(block.ref, (b"\x7e\xc0", *block.transactions)) for block in plan(GENESIS, 100, (b"\x02user",))]
 
 
 def test_blocks_are_requested_in_pages() -> None:
     overlap = OverlapBlocks()
     assert overlap.find(5, 90) == NeedL2Blocks(5, 5 + PAGE - 1)
-    blocks = _blocks(5, 5 + PAGE - 1)
+    blocks = CHAIN[4 : 4 + PAGE]
     assert not overlap.add(5, 90, blocks)
     assert not overlap.add(5, 5 + PAGE - 1, blocks[1:])
     assert overlap.add(5, 5 + PAGE - 1, blocks)
@@ -102,14 +87,11 @@ def test_blocks_are_requested_in_pages() -> None:
 def test_another_safe_chain_is_requested_again() -> None:
     overlap = OverlapBlocks()
     overlap.find(6, 6)
-    assert overlap.add(6, 6, _blocks(6, 6))
+    assert overlap.add(6, 6, CHAIN[5:6])
     overlap.clear()
     assert overlap.find(6, 6) == NeedL2Blocks(6, 6)
 
 
 def test_packed_transactions_have_the_same_digest() -> None:
     transactions = (b"ab", b"", b"c" * 3_000_000, b"d")
-    packer = TransactionPacker()
-    for transaction in transactions:
-        packer.add(transaction)
-    assert transactions_digest(packer.finish()) == transactions_digest(transactions)
+    assert transactions_digest(packed_transactions(*transactions)) == transactions_digest(transactions)

@@ -3,11 +3,10 @@
 import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_stages import AcceptedBatch, BatchQueue
-from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.conformance.kit.batch_stage import BatchStageHarness
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import USER, channel, child, plan, refs, span
+from tests.conformance.kit.planning import channel, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
 
@@ -22,15 +21,6 @@ def test_an_origin_that_is_not_in_the_window_is_critical() -> None:
 
 
 FORKS = forks_until("granite")
-
-
-def test_a_refused_block_is_derived_again_from_the_queue() -> None:
-    first, second = child(GENESIS, (USER,)), child(GENESIS, ())
-    chain = RollupChain(FORKS)
-    chain.mine(*channel("A", first.singular, second.singular))
-    chain.run(until=lambda output: isinstance(output, AttributesReady))
-    chain.deriver.attributes_refused()
-    assert refs(chain.run()) == [second.ref]
 
 
 def test_batches_keep_their_own_inclusion_block() -> None:

@@ -93,20 +93,6 @@ class Chain:
         return result
 
 
-def test_a_challenge_is_resolved_with_its_data() -> None:
-    chain = Chain()
-    chain.used[101] = [COMMITMENTS[0]]
-    chain.events = {105: [challenge(0, 101, ACTIVE)], 110: [challenge(0, 101, RESOLVED, DATA[0])]}
-    assert chain.read(109) is None
-    assert chain.status(0, 101) is ACTIVE
-    assert chain.status(0, 102) is None, "it is that of another L1 block"
-    assert chain.read(130) is None
-    result = chain.state.challenge(COMMITMENTS[0], 101)
-    assert result is not None
-    assert (result.status, result.data, result.resolve_window_end) == (RESOLVED, DATA[0], 105 + RESOLVE)
-    assert chain.state.counts == {ACTIVE: 1, RESOLVED: 1, EXPIRED: 0, ChallengeStatus.UNINITIALIZED: 0}
-
-
 def test_after_the_reset_the_commitment_is_skipped() -> None:
     chain = Chain(finalized=100_000)
     chain.used[101] = [COMMITMENTS[0]]

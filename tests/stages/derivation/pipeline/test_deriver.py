@@ -1,8 +1,6 @@
 """The deriver as a whole: its inputs and outputs, real OP Sepolia blocks, and that no L1 data halts it."""
 
 import zlib
-from collections.abc import Iterable
-from itertools import cycle, repeat
 
 import msgspec
 import pytest
@@ -12,16 +10,17 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline import outputs
-from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
-from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
+from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
+from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
-from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
+from rollup_node.stages.derivation.reasons.l1 import ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import ForeignFork
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
-from rollup_node.stages.protocol.types import BlockId, L1Block
+from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher import channels
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body
 from tests.conformance.kit.chain import (
@@ -50,6 +49,7 @@ GRANITE = forks_until("granite")
 
 def test_nothing_is_derived_before_a_start() -> None:
     deriver = Deriver(RollupChain(GRANITE).config, L1_CHAIN)
+    deriver.blobs_not_found(bytes(32))
     assert deriver.step(GENESIS, SYSTEM_CONFIG) == outputs.AwaitSafeHead()
     assert deriver.origin is None
 
@@ -81,19 +81,6 @@ def test_what_is_not_needed_is_refused() -> None:
     assert not deriver.add_l1_block(base)
 
 
-def test_blobs_that_are_not_found_need_a_reset() -> None:
-    chain = RollupChain(GRANITE)
-    chain.mine(inbox=[blobs([b"\1" * 32])])
-    chain.run()
-    assert isinstance(chain.last_output, outputs.NeedBlobs)
-    chain.deriver.blobs_not_found(bytes(32))
-    chain.run()
-    assert isinstance(chain.last_output, outputs.NeedBlobs), "another block's"
-    chain.deriver.blobs_not_found(chain.l1.last.header.hash)
-    chain.run()
-    assert chain.reset_reason == BlobsNotFound(FIRST_L1 + 1)
-
-
 # --- outputs -------------------------------------------------------------------------------------------------------
 
 
@@ -113,77 +100,38 @@ def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
 # --- real blocks ---------------------------------------------------------------------------------------------------
 
 
-class Recorded:
-    """A deriver that gets the recorded blocks from L2 block `first` on; for the L1 blocks for which `ahead` holds, in
-    their order, it gets the frames instead of the blobs. `requested` are the L2 blocks that it needed."""
-
-    def __init__(
-        self, recording: SepoliaRecording, first: int = FIRST_L2, ahead: Iterable[bool] = repeat(False)
-    ) -> None:
-        self.recording, self._ahead = recording, iter(ahead)
-        self.deriver = Deriver(recording.config, L1_CHAINS[11155111])
-        self.safe, self.config = recording.l2_blocks[first].ref, recording.config_of(first)
-        self.requested: list[outputs.NeedL2Blocks] = []
-        base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
-        self.deriver.reset(base, recording.config.genesis.system_config)
-
-    def next(self) -> Output:
-        """Return the next output that is no need."""
-        deriver, recording = self.deriver, self.recording
-        while True:
-            match output := deriver.step(self.safe, self.config):
-                case outputs.NeedL1Block():
-                    block = recording.l1_blocks[output.number]
-                    assert deriver.add_l1_block(block, self._parsed(block) if next(self._ahead) else None)
-                case outputs.NeedBlobs():
-                    assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
-                case outputs.NeedDecoded():
-                    assert deriver.add_decoded(output.key, tasks.run(output.task))
-                case outputs.NeedL2Blocks():
-                    self.requested.append(output)
-                    blocks = [recording.l2_blocks[item].content for item in range(output.first, output.last + 1)]
-                    assert deriver.add_l2_blocks(output.first, output.last, blocks)
-                case _:
-                    return output
-
-    def _parsed(self, block: L1Block) -> BlockFrames:
-        batcher = self.recording.config.genesis.system_config.batcher
-        rules = self.recording.config.schedule().l1(block.header.timestamp)
-        items = data_items(block, batcher, rules)
-        return parse_block(block.header.hash, batcher, items, self.recording.contents(blob_refs(items)), rules)
-
-
-def test_frames_that_were_parsed_ahead_change_nothing(recording: SepoliaRecording) -> None:
-    def until_attributes(ahead: Iterable[bool]) -> list[Output]:
-        recorded = Recorded(recording, ahead=ahead)
-        result = [recorded.next()]
-        while not isinstance(result[-1], AttributesReady):
-            result.append(recorded.next())
-        return result
-
-    without = until_attributes(repeat(False))
-    assert until_attributes(repeat(True)) == without
-    assert until_attributes(cycle((True, False))) == without
-
-
 @pytest.mark.parametrize("first", [FIRST_L2, FIRST_L2 + 3])
 def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> None:
     """From the fourth block on, the same span overlaps the safe chain."""
-    recorded = Recorded(recording, first)
+    deriver = Deriver(recording.config, L1_CHAINS[11155111])
+    safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
+    base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
+    deriver.reset(base, recording.config.genesis.system_config)
     derived: list[AttributesReady] = []
+    requested: list[outputs.NeedL2Blocks] = []
     while len(derived) < LAST_DERIVED_L2 - first:
-        output = recorded.next()
-        if isinstance(output, AttributesReady):
-            derived.append(output)
-            block = recording.l2_blocks.get(recorded.safe.number + 1)
-            if block is not None:
-                _compare(output, block)
-                recorded.safe, recorded.config = block.ref, recording.config_of(block.ref.number)
-        else:
-            assert isinstance(output, Dropped)
-            assert output.reason.kind.rule in ("BS2", "PX5")
+        match output := deriver.step(safe, config):
+            case outputs.NeedL1Block():
+                assert deriver.add_l1_block(recording.l1_blocks[output.number])
+            case outputs.NeedBlobs():
+                assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
+            case outputs.NeedDecoded():
+                assert deriver.add_decoded(output.key, tasks.run(output.task))
+            case outputs.NeedL2Blocks():
+                requested.append(output)
+                blocks = [recording.l2_blocks[item].content for item in range(output.first, output.last + 1)]
+                assert deriver.add_l2_blocks(output.first, output.last, blocks)
+            case AttributesReady():
+                derived.append(output)
+                block = recording.l2_blocks.get(safe.number + 1)
+                if block is not None:
+                    _compare(output, block)
+                    safe, config = block.ref, recording.config_of(block.ref.number)
+            case _:
+                assert isinstance(output, Dropped)
+                assert output.reason.kind.rule in ("BS2", "PX5")
     assert [output.concluding for output in derived] == [False] * (len(derived) - 1) + [True]
-    assert recorded.requested == ([] if first == FIRST_L2 else [outputs.NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
+    assert requested == ([] if first == FIRST_L2 else [outputs.NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
     last = recording.spans[-1]
     assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (LAST_DERIVED_L2, LAST_DERIVED_L2 - 1)
 
@@ -199,7 +147,7 @@ def _compare(output: AttributesReady, block: RecordedL2) -> None:
 
 # --- any L1 data ---------------------------------------------------------------------------------------------------
 
-_FORKS = st.sampled_from(["regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene", "karst", "lagoon"])
+_FORKS = st.sampled_from(FORK_NAMES[1:])
 _BLOCKS = plan(GENESIS, 12)
 
 

@@ -5,32 +5,12 @@ import pytest
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, ItemFrames, parse_block
 from rollup_node.stages.derivation.pipeline.ingestion import DataSource
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, PipelineEvents
-from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
 from rollup_node.stages.derivation.reasons.l1 import BlobMalformed, SenderNotBatcher
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import L1Block
-from tests.conformance.kit.chain import BATCHER, STRANGER, L1Blocks, blobs, calldata, forks_until
-from tests.conformance.kit.ingestion import IngestionHarness
+from tests.conformance.kit.chain import BATCHER, STRANGER, L1Blocks, blobs, calldata
 from tests.conformance.kit.notation import item, names
-
-
-def test_a_flush_drops_the_staging_channel_alone() -> None:
-    harness = IngestionHarness(forks_until("holocene"))
-    assert harness.read("A0") == []
-    harness.ingestion.flush()
-    assert harness.read("A1!", "B0!") == ["B0"]
-    assert harness.take_reasons() == [FrameWithoutChannel]
-
-
-def test_a_replaced_channel_stage_is_empty() -> None:
-    harness = IngestionHarness(forks_until("granite", holocene=24))
-    assert harness.read("A0", "B0") == []
-    rules = harness.config.schedule().l1(harness.l1.last.header.timestamp + 12)
-    assert harness.ingestion.replace_channels(rules) == (0, 2)
-    assert harness.read("A1!", "C0!") == ["C0"]
-    assert harness.take_reasons() == [FrameWithoutChannel]
-
 
 H1, H2 = b"\1" * 32, b"\2" * 32
 RULES = L1Rules(blobs_as_data=True)

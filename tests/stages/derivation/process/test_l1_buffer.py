@@ -45,13 +45,6 @@ def test_blocks_are_given_out_in_order() -> None:
     assert not buffer.add(l1[10])
 
 
-def test_nothing_is_missing_in_a_full_window() -> None:
-    l1, buffer = _l1(), _started(2)
-    buffer.add(l1[0])
-    buffer.add(l1[1])
-    assert buffer.missing is None
-
-
 def test_a_smaller_window_keeps_what_is_there() -> None:
     l1, buffer = _l1(), _started(2)
     buffer.window = 6

@@ -12,7 +12,6 @@ from tests.conformance.kit.chain import GENESIS, STRANGER, SYSTEM_CONFIG, blobs,
 from tests.conformance.kit.notation import item, names
 from tests.conformance.kit.planning import channel, plan
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.support.chains.op_sepolia import SepoliaRecording
 
 H1 = b"\1" * 32
 
@@ -30,23 +29,6 @@ def _add_blobs(prefetcher: Prefetcher, chain: RollupChain) -> None:
     for need in prefetcher.needs():
         contents = [content for blob in need.blobs if (content := chain.blob(blob.hash)) is not None]
         assert prefetcher.add_blobs(need.block.hash, contents)
-
-
-def test_foresees_the_needs_of_the_recorded_blocks(recording: SepoliaRecording) -> None:
-    prefetcher = Prefetcher(recording.config)
-    numbers = sorted(recording.l1_blocks)
-    prefetcher.start_at(recording.l1_blocks[numbers[0]], recording.config.genesis.system_config)
-    for number in numbers[1:]:
-        assert prefetcher.add_block(recording.l1_blocks[number])
-    assert prefetcher.at == recording.l1_blocks[numbers[-1]].ref
-    needs = prefetcher.needs()
-    assert sum(len(need.blobs) for need in needs) == 6
-    before = list(prefetcher.complete_channels(0))
-    for need in reversed(needs):
-        assert prefetcher.add_blobs(need.block.hash, recording.contents(need.blobs))
-    channels = [*before, *prefetcher.complete_channels(0)]
-    assert len(channels) == len({span["channel"] for span in recording.spans})
-    assert prefetcher.needs() == []
 
 
 def test_keys_are_those_of_the_deriver() -> None:

@@ -284,27 +284,16 @@ def _is_ahead(message: Message) -> bool:
     return isinstance(message, BlobsRequest) and not message.urgent
 
 
-async def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path) -> None:
-    """Blobs of later blocks are requested while those of the block being read are waited for."""
-
-    harness = StageHarness(recording, tmp_path)
-    harness.is_lost = lambda message: (
-        isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, harness.requests))
-    )
-    async with harness.running():
-        await harness.until(lambda: len(harness.derived) == 5)
-        await harness.until_state(
-            DerivationStatus,
-            lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
-        )
-        await harness.until_state(Health, lambda health: health.problems == ())
-    harness.check_derived()
+def is_at(number: int) -> Callable[[DerivationStatus], bool]:
+    """Whether an L1 block is the one being read."""
+    return lambda status: status.current_l1 is not None and status.current_l1.number == number
 
 
-async def test_every_data_item_is_parsed_once(
+async def test_derives_the_recorded_blocks(
     recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The prefetcher parses ahead, and the pipeline takes over the frames."""
+    """Blobs of later blocks are requested while those of the block being read are waited for. Every data item is
+    parsed once: the prefetcher parses ahead, and the pipeline takes over the frames."""
     parsed: Counter[bytes] = Counter()
 
     def counting(data: bytes) -> list[Frame] | Reason:
@@ -312,13 +301,16 @@ async def test_every_data_item_is_parsed_once(
         return parse_frames(data)
 
     monkeypatch.setattr(block_frames, "parse_frames", counting)
-
     harness = StageHarness(recording, tmp_path)
+    harness.is_lost = lambda message: (
+        isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, harness.requests))
+    )
     async with harness.running():
         await harness.until(lambda: len(harness.derived) == 5)
+        await harness.until_state(DerivationStatus, is_at(LAST_DERIVED_L1))
+        await harness.until_state(Health, lambda health: health.problems == ())
     harness.check_derived()
-    assert len(parsed) >= 6
-    assert set(parsed.values()) == {1}
+    assert len(parsed) >= 6 and set(parsed.values()) == {1}
 
 
 @pytest.mark.parametrize(
@@ -328,7 +320,6 @@ async def test_the_process_that_is_waited_for_is_named(
     recording: SepoliaRecording, tmp_path: Path, lost: type[Message], process: str
 ) -> None:
     """[LOG17]"""
-
     harness = StageHarness(recording, tmp_path)
     harness.stage._waits = WaitClock(lambda: time.monotonic() * 20)
     harness.is_lost = lambda message: isinstance(message, lost)
@@ -362,7 +353,6 @@ async def test_derivation_waits_for_the_reader_of_its_drops(
     recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With room for three drops derivation continues only as they are read, and none is missed."""
-
     harness = StageHarness(recording, tmp_path, drops_are_read=True)
     buffer = DropBuffer(kept=3)
     monkeypatch.setattr(harness.stage.derivation_log, "buffer", buffer)
@@ -391,7 +381,6 @@ async def test_derivation_waits_for_the_reader_of_its_drops(
 
 async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording, tmp_path: Path) -> None:
     """[IOP4, IOP14]: derivation is idle at each L1 block until the next one is provided."""
-
     harness = StageHarness(recording, tmp_path, managed=True)
 
     def provide(ref: L1BlockRef) -> None:
@@ -399,19 +388,12 @@ async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRec
 
     async with harness.running():
         for number in range(FIRST_L1, LAST_DERIVED_L1):
-            await harness.until_state(
-                DerivationStatus,
-                lambda status, at=number: (  # type: ignore[misc]
-                    status.idle and status.current_l1 is not None and status.current_l1.number == at
-                ),
-            )
+            await harness.until_state(DerivationStatus, is_at(number))
+            await harness.until_state(DerivationStatus, lambda status: status.idle)
             provide(recording.l1_blocks[number + 1].ref)
         await harness.until(lambda: len(harness.derived) == 5)
         harness.check_derived()
-        await harness.until_state(
-            DerivationStatus,
-            lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
-        )
+        await harness.until_state(DerivationStatus, is_at(LAST_DERIVED_L1))
 
 
 async def test_at_the_tip_the_next_l1_block_is_asked_for_rarely_and_of_a_new_l1_process_soon(
@@ -439,7 +421,6 @@ async def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
     recording: SepoliaRecording, tmp_path: Path
 ) -> None:
     """[IOP14]"""
-
     harness = StageHarness(recording, tmp_path, managed=True)
     async with harness.running():
         await harness.until_state(DerivationStatus, lambda status: status.idle)
@@ -472,12 +453,10 @@ async def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_pat
     harness.check_derived()
 
 
-async def test_a_new_start_derives_again(
-    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_new_start_derives_again(recording: SepoliaRecording, tmp_path: Path) -> None:
     """The log numbers the starts in this life of the engine process."""
     records: list[Record] = []
-    monkeypatch.setattr(log, "_configuration", log.Configuration("", log.Level.INFO, records.append))
+    log.configure("", log.Level.INFO, records.append)
     again = 3 * STARTS_A_LIFE + 7
     harness = StageHarness(recording, tmp_path)
     async with harness.running():

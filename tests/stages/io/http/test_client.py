@@ -30,7 +30,6 @@ from tests.support.servers.raw_http import (
     client_of,
     got,
     over_both,
-    scheme,
     serving,
     url_of,
 )
@@ -47,9 +46,6 @@ def error_of(server: Server, timeout: float = 20.0) -> EndpointError:
             return caught.value
 
     return run_within(30, main)
-
-
-__all__ = ["scheme"]
 
 
 async def close(writer: StreamWriter) -> None:

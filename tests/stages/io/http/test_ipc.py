@@ -50,15 +50,6 @@ def test_values_come_out_as_they_were_sent_whatever_the_pieces(
     assert [orjson.loads(value) for value in values] == messages
 
 
-@given(st.binary(max_size=60) | st.text('{}[]"\\x\n', max_size=60).map(str.encode), st.integers(1, 9))
-def test_any_bytes_are_values_or_malformed(data: bytes, size: int) -> None:
-    stream = JsonStream(40)
-    with suppress(MalformedJsonError, BodyTooLargeError):
-        for first in range(0, len(data), size):
-            for value in stream.feed(data[first : first + size]):
-                assert value and len(value) <= 40
-
-
 def test_a_long_string_in_pieces_is_looked_at_once() -> None:
     """[WSK8] Pieces that end as a value may end make no work for all that came before."""
     stream, piece = JsonStream(1 << 30), b'\\"' * 8000 + b"}"

@@ -1,13 +1,10 @@
 """JSON-RPC answers of endpoints that may send anything."""
 
-import contextlib
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.io.http.endpoint_errors import RpcFailure
 from rollup_node.stages.io.http.json_answers import (
@@ -109,16 +106,3 @@ def test_the_ids_of_a_message() -> None:
     assert answered_ids(b'{"method":"eth_subscription","params":{"result":{"id":1}}}', 10) is None
     with pytest.raises(MalformedJsonError, match="values, more than 10"):
         answered_ids(b"[" + b'{"id":1},' * 20 + b"{}]", 10)
-
-
-@given(st.binary(max_size=80))
-def test_no_bytes_raise_another_error(noise: bytes) -> None:
-    for body in (noise, b'{"id":7,"result":' + noise + b"}", b'{"id":7,"error":' + noise + b"}", b"[" + noise + b"]"):
-        for decode in (
-            lambda body: answer_to(body),
-            lambda body: answer_to(body, str),
-            lambda body: batch_of(body, 7),
-            lambda body: answered_ids(body, 10),
-        ):
-            with contextlib.suppress(MalformedJsonError, RpcFailure):
-                decode(body)

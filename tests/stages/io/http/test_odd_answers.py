@@ -26,9 +26,7 @@ from rollup_node.tools.commands.explain import _fetch_drops
 from rollup_node.tools.inspect.l2_source import EngineSource
 from rollup_node.tools.inspect.status_screen import StatusClient
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.servers.raw_http import Server, Tls, behind_proxy, odd_answers, over_both, scheme, url_of
-
-__all__ = ["scheme"]
+from tests.support.servers.raw_http import Server, Tls, behind_proxy, odd_answers, over_both, url_of
 
 DATA = b"frames" * 10
 

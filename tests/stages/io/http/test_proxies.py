@@ -27,13 +27,10 @@ from tests.support.servers.raw_http import (
     behind_proxy,
     over_both,
     proxied,
-    scheme,
     serving,
     tls,
     url_of,
 )
-
-__all__ = ["scheme"]
 
 HTTP, HTTPS = "http://p:1", "http://s:2"
 
@@ -162,8 +159,31 @@ async def drip(_: StreamReader, writer: StreamWriter) -> None:
         await asyncio.sleep(0.01)
 
 
-async def error_through(serve: Serve, url: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 20.0) -> str:
-    """Return the error of a request through a proxy, without the proxy's port; its connection is closed."""
+BEFORE = {"https": "name: cannot connect (through the proxy 127.0.0.1:PORT: ", "http": "name: "}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "serve", "text"),
+    [
+        ("https", sending(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"), "it answers HTTP status 407 Proxy"),
+        ("https", sending(b"HTTP/1.1 403 " + b"x" * 500 + b"\r\nA: b\r\n\r\n"), "it answers HTTP status 403 xxx"),
+        ("https", sending(b"SSH-2.0-x\r\n\r\n"), "its answer is not HTTP)"),
+        ("https", sending(CONNECTED + b"more"), "it sends bytes after its answer)"),
+        ("https", sending(CONNECTED + b""), "no answer in time)"),
+        ("https", endless, f"its answer has more than {proxies.MAX_HEAD} bytes)"),
+        ("https", nothing, "no answer in time)"),
+        ("https", drip, "no answer in time)"),
+        ("https", sending(b"", then_closes=True), "it closed the connection)"),
+        ("https", sending(CONNECTED, then_closes=True), ""),
+        ("http", sending(b"HTTP/1.1 407 X\r\nContent-Length: 0\r\n\r\n"), "the proxy 127.0.0.1:PORT wants a login"),
+        ("http", endless, "the connection failed (too many bytes of headers)"),
+        ("http", nothing, "no answer within 0.3 s"),
+    ],
+)
+async def test_a_tunnel_that_is_none_and_a_proxy_of_plain_http(
+    protocol: str, serve: Serve, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is an error that shows neither the login nor more than a line of the answer; its connection is closed."""
 
     async def connected(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -171,49 +191,12 @@ async def error_through(serve: Serve, url: str, monkeypatch: pytest.MonkeyPatch,
         await reader.read(-1)
 
     async with asyncio.timeout(20), proxied(connected, monkeypatch, "me:secret@") as port:
-        client = HttpClient(url, "name")
+        client = HttpClient(f"{protocol}://behind.invalid/", "name")
         with pytest.raises(EndpointError) as caught:
-            await ask(client, timeout)
+            await ask(client, 0.3 if "in time" in text or "0.3" in text else 20.0)
         await client.close()
-    assert "secret" not in str(caught.value)
-    return str(caught.value).replace(str(port), "PORT")
-
-
-THROUGH = "name: cannot connect (through the proxy 127.0.0.1:PORT: "
-
-
-@pytest.mark.parametrize(
-    ("serve", "text"),
-    [
-        (sending(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"), "it answers HTTP status 407 Proxy"),
-        (sending(b"HTTP/1.1 403 " + b"x" * 500 + b"\r\nA: b\r\n\r\n"), "it answers HTTP status 403 xxx"),
-        (sending(b"SSH-2.0-x\r\n\r\n"), "its answer is not HTTP)"),
-        (sending(CONNECTED + b"more"), "it sends bytes after its answer)"),
-        (sending(CONNECTED + b""), "no answer in time)"),
-        (endless, f"its answer has more than {proxies.MAX_HEAD} bytes)"),
-        (nothing, "no answer in time)"),
-        (drip, "no answer in time)"),
-        (sending(b"", then_closes=True), "it closed the connection)"),
-        (sending(CONNECTED, then_closes=True), ""),
-    ],
-)
-async def test_a_tunnel_that_is_none(serve: Serve, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    timeout = 0.3 if "in time" in text else 20.0
-    error = await error_through(serve, "https://behind.invalid/", monkeypatch, timeout)
-    assert error.startswith(THROUGH + text) and len(error) < 250
-
-
-@pytest.mark.parametrize(
-    ("serve", "text"),
-    [
-        (sending(b"HTTP/1.1 407 X\r\nContent-Length: 0\r\n\r\n"), "name: the proxy 127.0.0.1:PORT wants a login"),
-        (endless, "name: the connection failed (too many bytes of headers)"),
-        (nothing, "name: no answer within 0.3 s"),
-    ],
-)
-async def test_a_proxy_of_plain_http(serve: Serve, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    timeout = 0.3 if "0.3" in text else 20.0
-    assert (await error_through(serve, "http://behind.invalid/", monkeypatch, timeout)).startswith(text)
+    error = str(caught.value).replace(str(port), "PORT")
+    assert error.startswith(BEFORE[protocol] + text) and len(error) < 250 and "secret" not in error
 
 
 async def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,9 @@ from tests.support.servers.raw_http import (
     client_of,
     got,
     over_both,
-    scheme,
     tls,
     url_of,
 )
-
-__all__ = ["scheme"]
 
 
 def to(location: str, status: int = 307) -> bytes:

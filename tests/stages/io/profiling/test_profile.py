@@ -86,27 +86,24 @@ def test_a_profile_as_text() -> None:
     assert lines[7] == "3 30000000 process=l1 thread=MainThread"
 
 
-WRITTEN = Profile("cpu", (("samples", "count"),), (Sample((("f", "a.py", 1),), (1,)),))
-
-
 def test_a_request_and_its_answers(tmp_path: Path) -> None:
     """Unreadable files count as absent."""
     files = ProfileFiles(tmp_path)
     assert files.requested_at() == 0 and files.read_request() is None
     files.request(ProfileRequest(7, "heap", 1.5))
     assert files.requested_at() > 0 and files.read_request() == ProfileRequest(7, "heap", 1.5)
-    files.answer(AT_STOP, "l1", WRITTEN)
-    files.answer(7, "l1", WRITTEN)
-    assert files.read_answer(7, "l1") == files.read_answer(AT_STOP, "l1") == WRITTEN
+    files.answer(AT_STOP, "l1", PROFILE)
+    files.answer(7, "l1", PROFILE)
+    assert files.read_answer(7, "l1") == files.read_answer(AT_STOP, "l1") == PROFILE
     assert files.read_answer(7, "engine") is None and files.read_answer(8, "l1") is None
     files.request(ProfileRequest(8, "heap", 1.5))
     assert files.read_answer(7, "l1") is None, "old answers are removed"
-    assert files.read_answer(AT_STOP, "l1") == WRITTEN
+    assert files.read_answer(AT_STOP, "l1") == PROFILE
     (tmp_path / "request.profile").write_bytes(b"\x93\x01")
     (tmp_path / "7.l1.profile").write_bytes(b"nonsense")
     (tmp_path / "7.p2p.profile").mkdir()
     assert files.read_request() is None
     assert files.read_answer(7, "l1") is None and files.read_answer(7, "p2p") is None
     gone = ProfileFiles(tmp_path / "gone")
-    gone.answer(1, "l1", WRITTEN)
+    gone.answer(1, "l1", PROFILE)
     assert gone.requested_at() == 0

@@ -9,20 +9,10 @@ from rollup_node.stages.l1.light_client.ssz import (
     depth,
     hash_pair,
     is_valid_branch,
-    merkle_root,
 )
 from rollup_node.tools.devnet.l1.signed_headers import prove
 
 NODES = st.binary(min_size=32, max_size=32)
-
-
-@given(st.lists(NODES, min_size=1, max_size=20))
-def test_a_root_is_that_of_the_chunks_filled_up_with_zeros(chunks: list[bytes]) -> None:
-    size = 1 << (len(chunks) - 1).bit_length()
-    nodes = chunks + [ZERO_ROOT] * (size - len(chunks))
-    while len(nodes) > 1:
-        nodes = [hash_pair(*nodes[index : index + 2]) for index in range(0, len(nodes), 2)]
-    assert merkle_root(chunks) == nodes[0]
 
 
 @given(st.sampled_from((54, 86, 105, 169, 412, 735, 812, 2856, 2945)), NODES, st.integers(0, 4))

@@ -20,7 +20,7 @@ from rollup_node.stages.l1.process.client import (
 )
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
+from rollup_node.stages.protocol.answer_limits import RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.servers.http_listener import Methods, app_for_every_path, json_rpc_app
 from tests.support.servers.l1_endpoints import served
@@ -37,23 +37,6 @@ async def endpoints_of_apps(apps: Sequence[web.Application], **options: Any) -> 
 def endpoints_of(servers: Sequence[Methods], **options: Any) -> AbstractAsyncContextManager[L1Endpoints]:
     """The endpoints of these servers, on chain 5 unless they say otherwise; `options` of L1Config."""
     return endpoints_of_apps([json_rpc_app({"eth_chainId": lambda: "0x5", **server}) for server in servers], **options)
-
-
-async def test_not_found_in_every_form() -> None:
-    """[LHD7]"""
-
-    def by_number(number: str, full: bool) -> Any:
-        if number == "0x1":
-            return None
-        raise JsonRpcError(-32000, "header not found" if number in ("0x2", "finalized") else "boom")
-
-    async with endpoints_of([{"eth_getBlockByNumber": by_number}]) as endpoints:
-        endpoint = endpoints.pick()
-        assert await endpoint.block_body("0x1", L1_BLOCK) is None
-        assert await endpoint.block_body("0x2", L1_BLOCK) is None
-        assert await endpoint.block_json("finalized") is None
-        with pytest.raises(RpcFailure, match="boom"):
-            await endpoint.block_body("0x3", L1_BLOCK)
 
 
 async def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None:
@@ -80,7 +63,7 @@ async def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -
 
 
 async def test_calls_are_recorded_and_not_found_is_no_failure() -> None:
-    """[RPC94]"""
+    """[LHD7, RPC94]"""
 
     def by_number(number: str, full: bool) -> Any:
         raise JsonRpcError(*((-32000, "header not found") if number == "0x1" else (-32005, "limit exceeded")))

@@ -166,20 +166,6 @@ async def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None
         assert polled.newest.take(chain.head) is None, "the head is the same"
 
 
-async def test_a_block_that_no_client_took_before_a_reorg_is_not_kept() -> None:
-    """[LHD25] The new head may be polled without its transactions."""
-    chain = FakeL1Chain(10)
-    async with running_poller(chain.methods(5)) as polled:
-        polled.awaited = True
-        for _ in range(3):
-            chain.extend(1)
-            await polled.poller.poll_head()
-        polled.awaited = False
-        chain.reorg(1, 1)
-        await polled.poller.poll_head()
-        assert polled.tracker.head == chain.ref(12) and polled.newest.take(12) is None
-
-
 async def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD24, LHD25]"""
     monkeypatch.setattr(head_poller, "ORDINARY_L1_BLOCK", AnswerLimit(500, 500))
@@ -214,19 +200,6 @@ async def test_a_head_that_changes_between_two_old_blocks_stands_still(monkeypat
         assert [problem.text for problem in polled.poller.problems] == [
             f"the L1 head {chain.ref(9)} has not changed for 360 s"
         ]
-
-
-async def test_safe_and_finalized_block() -> None:
-    """[LHD6]"""
-    chain = FakeL1Chain(10)
-    async with running_poller(chain.methods(5)) as polled:
-        assert await polled.poller.poll_finality() == 384.0
-        assert (polled.tracker.safe, polled.tracker.finalized) == (chain.ref(6), chain.ref(3))
-        chain.extend(1)
-        await polled.poller.poll_finality()
-        assert polled.poller.contradiction is None
-        assert polled.tracker.finalized == chain.ref(4)
-        assert polled.finality_polls == 2
 
 
 async def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls(
@@ -351,16 +324,6 @@ async def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> No
         assert polled.tracker.head == chain.ref(12)
 
 
-@pytest.mark.fault("F10")
-@pytest.mark.parametrize("label", ["safe", "finalized"])
-async def test_a_label_above_the_head_is_refused(label: str) -> None:
-    """[LHD23]"""
-    async with running_poller(FakeL1Chain(10).methods(5, **{label: FakeL1Chain(30)})) as polled:
-        await polled.poller.poll_finality()
-        assert (polled.tracker.safe is None) == (label == "safe" or polled.poller.contradiction is not None)
-        assert (polled.tracker.finalized is None) == (label == "finalized")
-
-
 async def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> None:
     chain = FakeL1Chain(10)
     async with running_poller(chain.methods(5)) as polled:
@@ -378,10 +341,4 @@ async def test_without_a_finalized_block_the_next_poll_comes_soon() -> None:
     async with running_poller(FakeL1Chain(10).methods(5, safe=unknown, finalized=unknown, latest=unknown)) as polled:
         assert await polled.poller.poll_finality() == 12.0
         with pytest.raises(TemporaryError, match=r"L1 latest block: .*unknown label"):
-            await polled.poller.poll_head()
-
-
-async def test_no_latest_block_is_temporary() -> None:
-    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda *_: None}) as polled:
-        with pytest.raises(TemporaryError, match="has no latest block"):
             await polled.poller.poll_head()
