@@ -18,7 +18,6 @@ DERIVATION_VERSION = b"\x00"
 BROTLI_VERSION = b"\x01"
 CHANNEL_ID_BYTES = 16
 FRAME_OVERHEAD = CHANNEL_ID_BYTES + 2 + 4 + 1
-BLOB_BYTES = 131_072
 MAX_BLOB_DATA = 130_044
 ROUND_BYTES = 127
 ROUNDS = 1024
@@ -120,9 +119,8 @@ MAX_BLOCKS_PER_CHANNEL = 120
 
 @dataclass(frozen=True)
 class SubmittedChannel:
-    """A channel on its way to safety: its L2 blocks, its L1 transactions, and the L1 head when it was sent."""
+    """A channel on its way to safety: its last L2 block, its L1 transactions, and the L1 head when it was sent."""
 
-    first: int
     last: int
     last_hash: Hash
     transactions: tuple[Hash, ...]

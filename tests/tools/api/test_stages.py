@@ -5,27 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.pipeline.outputs import NeedReset
 from rollup_node.stages.derivation.reasons.batches import TimestampPast
-from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.tools.api import stages
 from rollup_node.tools.api.blocks import Block
-from rollup_node.tools.api.stages import LibraryDerivationStage, LibraryEngineStage, Outcome
+from rollup_node.tools.api.stages import LibraryEngineStage, Outcome
 from rollup_node.tools.history.start_stage import RangeStartConfig
-from rollup_node.tools.inspect.channel_sources import BatchSource
+from rollup_node.tools.inspect.batch_summary import Batch
 from rollup_node.tools.inspect.replay import compare_block
 from rollup_node.tools.inspect.replay_stage import NoProgress, ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
-from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.tools.conftest import NewBuses
 
-SOURCE = BatchSource(b"\xc1" * 16, 99, (), "singular", 12, 1)
+SOURCE = Batch("singular", 12, 1, b"\xc1" * 16, 99, ())
 DROPPED = Dropped(DropEffect.PAST, TimestampPast(1, 2), None)
 
 
@@ -37,29 +33,6 @@ def test_drops_are_taken_once_and_only_the_newest_are_kept(monkeypatch: pytest.M
     drops, omitted = outcome.take_drops()
     assert ([drop.values for drop in drops], omitted) == ([{"timestamp": 3, "next": 9}, {"timestamp": 4, "next": 9}], 3)
     assert outcome.take_drops() == ((), 0)
-
-
-@pytest.fixture
-def derivation(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path) -> tuple[LibraryDerivationStage, Outcome]:
-    """Return the stage, and what it tells the others."""
-    config = DerivationConfig(chain.rollup, L1_CHAIN, ahead=0)
-    outcome = Outcome()
-    bus = new_buses(tmp_path)["derivation"]
-    return LibraryDerivationStage(config, bus, Meter("derivation"), outcome, assume_parents=True), outcome
-
-
-def test_what_is_derived_is_noted(chain: ChainFixture, derivation: tuple[LibraryDerivationStage, Outcome]) -> None:
-    stage, outcome = derivation
-    assert stage.deriver.assume_parents
-    stage._sources.accepted = SOURCE
-    assert stage._handle(DROPPED)
-    stage._handle(AttributesReady(0, 0, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(100), True))
-    assert outcome.batch == SOURCE and [drop.rule for drop in outcome.take_drops()[0]] == [TimestampPast.rule]
-    stage._handle(NeedReset(BlobsNotFound(5)))
-    assert outcome.reset_rule == BlobsNotFound.rule
-    for message, text in ((BlobsUnavailable(b"", False, "gone"), "gone"), (BlobsResponse(b"", ()), "")):
-        stage._on_blobs(message)
-        assert outcome.unavailable == text
 
 
 async def test_blocks_wait_until_they_are_wanted(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path) -> None:
