@@ -106,7 +106,7 @@ def supported_config(wanted: ChannelConfig, schedule: ForkSchedule, l1_time: int
     valid after a fork. `origin_time` is the time of the L1 origin of the channel's first L2 block."""
     rules = schedule.l1(l1_time)
     return ChannelConfig(
-        spans=wanted.spans and rules.span_batches and schedule.epoch(origin_time).span_batches,
+        spans=wanted.spans and schedule.epoch(origin_time).span_batches,
         blobs=wanted.blobs and rules.blobs_as_data,
         compression=wanted.compression if rules.brotli else Compression.ZLIB,
     )

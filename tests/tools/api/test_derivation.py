@@ -56,6 +56,8 @@ def test_recorded_blocks_are_those_that_were_built(recording_folder: Path) -> No
         assert [raw.hex() for raw in block.attributes.transactions] == known[block.number]["txs"]
     assert blocks[-1].hash is None and derivation.last == blocks[-1]
     assert {block.l1_inclusion.number for block in blocks} == {6_582_952}
+    places = [(block.l1_origin.number - 6_582_944, block.sequence_number) for block in blocks]
+    assert places == [(0, 4), (0, 5), (1, 0), (1, 1), (1, 2)]
     (span,) = {block.batch for block in blocks}
     known_span = json.loads((recording_folder / "expected.json").read_text())["spans"][-1]
     assert span is not None and (span.kind, span.blocks) == ("span", 5)
@@ -138,9 +140,9 @@ def test_with_and_without_an_l2_source_and_from_an_archive(
 
 
 def test_an_endpoint_that_does_not_answer() -> None:
-    urls = dict.fromkeys(("l1", "beacon", "l2"), "http://127.0.0.1:1")
+    url = "http://127.0.0.1:1"
     with pytest.raises(rollup_node.EndpointError) as caught:
-        list(rollup_node.derive("op-sepolia", **urls, from_l2=5, timeout=0.5))
+        list(rollup_node.derive("op-sepolia", l1=url, beacon=url, l2=url, from_l2=5, timeout=0.5))
     assert (caught.value.code, "l1" in str(caught.value)) == ("L1-UNREACHABLE", True)
 
 

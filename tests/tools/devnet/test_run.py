@@ -89,12 +89,16 @@ def test_faults_need_a_checkout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 def test_prepare_writes_the_files_for_external_engines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "net"
-    assert cli.main(["--prepare", "--data-dir", str(directory)]) == 0
+    assert cli.main(["--prepare", "--data-dir", str(directory), "--fork", "canyon=20", "--fork", "ecotone=30"]) == 0
     assert {"l1-genesis.json", "l2-genesis.json", "jwt.txt", "l1-chain-config.json"} <= {
         path.name for path in directory.iterdir()
     }
     genesis = [json.loads((directory / f"{layer}-genesis.json").read_text()) for layer in ("l1", "l2")]
     assert genesis[0]["timestamp"] == genesis[1]["timestamp"]
+    config, start = genesis[1]["config"], int(genesis[1]["timestamp"], 16)
+    names = ("regolith", "canyon", "shanghai", "ecotone", "cancun", "fjord", "prague")
+    times = [0, start + 20, start + 20, start + 30, start + 30, None, None]
+    assert [config.get(f"{name}Time") for name in names] == times, "also by the names that other engines read"
     assert capsys.readouterr().out.startswith("wrote l1-genesis.json, l2-genesis.json and jwt.txt into ")
 
 

@@ -11,6 +11,7 @@ from rollup_node.tools.witness.manifest import (
     Block,
     manifest_of,
     read_manifest,
+    rollup_json,
     rollup_of,
     write_manifest,
 )
@@ -26,6 +27,13 @@ def folder(tmp_path: Path) -> Path:
     blocks = dict.fromkeys(("safe_head", "known", "l1_base", "l1_head"), BLOCK)
     write_manifest(tmp_path, manifest_of(CHAIN, **values, **blocks))
     return tmp_path
+
+
+def test_a_manifest_comes_back_with_its_chain(folder: Path) -> None:
+    manifest = read_manifest(folder)
+    assert manifest.safe_head.id == BlockId(7, bytes(32)) and manifest.l1_chain == CHAIN.l1_chain
+    assert rollup_of(manifest) == CHAIN.config
+    assert json.loads(rollup_json(CHAIN.config)) == json.loads(bytes(manifest.rollup))
 
 
 @pytest.mark.parametrize(

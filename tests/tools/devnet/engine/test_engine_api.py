@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.engine.engine_api import EngineApi
+from rollup_node.tools.devnet.engine.engine_api import EngineApi, Trait
 from tests.support.chains.l2_test_chain import L2TestChain
 
 ZERO = bytes(32)
@@ -143,3 +143,14 @@ def test_an_engine_with_azul_serves_its_version_alone() -> None:
     assert engine.extend().block_number == head.header.number + 1
     identity = other.start(other.backend.chain.head.hash, other.l2.attributes(other.backend.chain.head.header))
     assert error_of(other.methods["engine_getPayloadV5"], identity)[0] == -38005
+
+
+def test_a_lost_build_alone_does_not_hide_a_transaction_that_cannot_be_executed() -> None:
+    """test_engine_answers.py compares no trait, and both, with the engines that answer so."""
+    l2 = L2TestChain()
+    engine = EngineDriver(l2)
+    engine.methods = EngineApi(engine.backend, traits=frozenset({Trait.LOST_BUILD})).methods()
+    head = engine.backend.chain.head
+    attributes = l2.attributes(head.header, l2.transfer(0, 9))
+    refusal = error_of(lambda: engine.finish(engine.start(head.hash, attributes), attributes.timestamp))
+    assert refusal == (-38003, "transaction 1: nonce too high: 9, next is 0")
