@@ -1,6 +1,5 @@
-"""The batcher between an embedded L1 and a DA server, where L1 is reorganized and where the server refuses.
-
-Networks with a DA server that loses inputs have the rest."""
+"""The batcher between an embedded L1 and DA servers: commitments, challenges and their resolution, as the l1 process
+reads them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,14 +13,17 @@ from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.commitments import (
+    ChallengeEvent,
     ChallengeStatus,
     decode_event,
+    keccak_commitment,
 )
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash, L1Block
 from rollup_node.tools.batcher.alt_da import AltDaBatcher
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.da_server import DaServer
 from rollup_node.tools.devnet.files import (
     BATCHER_KEY,
     DA_CHALLENGE,
@@ -38,7 +40,9 @@ START = 1_800_000_000
 GWEI = 10**9
 WINDOW = 5
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG, DA_CHALLENGE)
-DATA = b"\0frames " * 300
+DATA = [b"\0frames %d " % index * 300 for index in range(3)]
+LOST = DATA[0]
+"""The one of them that the losing server does not keep."""
 
 
 class Harness:
@@ -70,11 +74,11 @@ class Harness:
         return result.blocks[0]
 
     @asynccontextmanager
-    async def running(self, app: web.Application) -> AsyncIterator[AltDaBatcher]:
+    async def running(self, app: web.Application, resolves: bool = True) -> AsyncIterator[AltDaBatcher]:
         """Provide a batcher between the L1 and a DA server."""
         async with listening(app, json_rpc_app(self.methods)) as (server, l1):
             client = JsonRpcClient(l1)
-            batcher = AltDaBatcher(server, client, self.send, WINDOW, True)
+            batcher = AltDaBatcher(server, client, self.send, WINDOW, resolves)
             try:
                 yield batcher
             finally:
@@ -86,6 +90,34 @@ def _answer(result: object) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
 
 
+@pytest.mark.parametrize("resolves", [True, False])
+async def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None:
+    harness = Harness()
+    async with harness.running(DaServer("losing").application(), resolves) as batcher:
+        for data in DATA:
+            item = await batcher.store(data)
+            batcher.sent(item, await harness.send(item, INBOX))
+        await batcher.step()
+        assert len(batcher.posted) == 3, "none is on L1 yet"
+        block = harness.mine()
+        commitments = [b"\1" + keccak_commitment(data).encode() for data in DATA]
+        assert [item.data for item in block.inbox] == commitments and block.challenges == ()
+        await batcher.step()
+        assert batcher.challenges == 1
+        (result,) = harness.mine().challenges
+        event = ChallengeEvent(keccak_commitment(LOST), block.header.number, ChallengeStatus.ACTIVE)
+        assert (decode_event(result.log), result.resolve_data) == (event, None)
+        await batcher.step()
+        await batcher.step()
+        resolved = [(decode_event(entry.log), entry.resolve_data) for entry in harness.mine().challenges]
+        assert resolved == [(event._replace(status=ChallengeStatus.RESOLVED), LOST)] * resolves
+        while harness.l1.chain.head.number <= block.header.number + WINDOW:
+            assert [item.data for item in batcher.posted] == [LOST]
+            harness.mine()
+            await batcher.step()
+        assert (batcher.posted, batcher.challenges) == ([], 1)
+
+
 async def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> None:
     harness = Harness()
 
@@ -93,7 +125,7 @@ async def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> No
         return web.Response(status=404 if request.method == "GET" else 200)
 
     async with harness.running(app_for_every_path(lose)) as batcher:
-        item = await batcher.store(DATA)
+        item = await batcher.store(DATA[0])
         batcher.sent(item, await harness.send(item, INBOX))
         first = harness.mine().header.number
         await batcher.step()
@@ -105,7 +137,7 @@ async def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> No
         await batcher.step()
         (result,) = harness.mine().challenges
         assert decode_event(result.log)[1:] == (first + 1, ChallengeStatus.RESOLVED)
-        assert result.resolve_data == DATA
+        assert result.resolve_data == DATA[0]
 
 
 async def test_a_server_that_refuses_an_input_is_an_error() -> None:
@@ -114,4 +146,4 @@ async def test_a_server_that_refuses_an_input_is_an_error() -> None:
 
     async with Harness().running(app_for_every_path(refuse)) as batcher:
         with pytest.raises(EndpointError, match="HTTP status 507"):
-            await batcher.store(DATA)
+            await batcher.store(DATA[0])

@@ -17,13 +17,16 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.commitments import keccak_commitment
+from rollup_node.stages.protocol.deposits import DepositTransaction, deposit_from_log
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keys import private_key
+from rollup_node.stages.protocol.types import Log
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.da_server import LIES, DaServer
-from rollup_node.tools.devnet.files import SIGNER_KEY
+from rollup_node.tools.devnet.files import PORTAL, SIGNER_KEY
 from rollup_node.tools.devnet.games import FACTORY, selector
 from rollup_node.tools.devnet.signer import SignerMethods, main
+from rollup_node.tools.devnet.traffic import deposit_call
 from tests.support.chains.l1_with_games import L1WithGames
 from tests.support.servers.http_listener import listening
 
@@ -128,3 +131,12 @@ def view(signature: str, *words: bytes) -> bytes:
 def test_a_proposer_finds_a_version_and_no_bond() -> None:
     assert view("initBonds(uint32)", (1).to_bytes(32, "big")) == bytes(32)
     assert view("version()")[64:69] == b"1.4.0"
+
+
+def test_deposit_call_is_a_deposit_log() -> None:
+    data = deposit_call(b"\x01" * 20, b"\x02" * 20, mint=3, value=4, gas=50_000, data=b"hello")
+    log = Log(PORTAL, tuple(data[at : at + 32] for at in range(0, 128, 32)), data[128:], 0)
+    deposit = deposit_from_log(log, bytes(32))
+    assert isinstance(deposit, DepositTransaction)
+    assert (deposit.sender, deposit.to, deposit.mint, deposit.value) == (b"\x01" * 20, b"\x02" * 20, 3, 4)
+    assert (deposit.gas, deposit.data) == (50_000, b"hello")
