@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rollup_node.tools.api.blocks import Block
+from rollup_node.tools.api.blocks import Block, arrow_table, pandas_frame, polars_frame
 from rollup_node.tools.api.chains import Chain, chain_of, words_of
 from rollup_node.tools.api.errors import InputError
-from rollup_node.tools.api.progress import ProgressBar
-from rollup_node.tools.api.stream import Stream
+from rollup_node.tools.api.stream import ProgressBar, Stream
 from rollup_node.tools.inspect.batch_summary import BatchSummary
 
 __all__ = ["BatchSummary", "Derivation", "aderive", "batches", "derive"]
@@ -26,20 +25,14 @@ class Derivation(Stream[Block]):
 
     def to_arrow(self) -> "pyarrow.Table":
         """Take all blocks that are left into an Arrow table. Raises InputError without pyarrow."""
-        from rollup_node.tools.api.tables import arrow_table
-
         return arrow_table(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Take all blocks that are left into a pandas frame. Raises InputError without pandas and pyarrow."""
-        from rollup_node.tools.api.tables import pandas_frame
-
         return pandas_frame(self)
 
     def to_polars(self) -> "polars.DataFrame":
         """Take all blocks that are left into a polars frame. Raises InputError without polars and pyarrow."""
-        from rollup_node.tools.api.tables import polars_frame
-
         return polars_frame(self)
 
 

@@ -34,6 +34,11 @@ class InputError(Error):
     code = "INPUT"
 
 
+def needs_extra(package: str) -> InputError:
+    """Return the error for a package that is not installed."""
+    return InputError(f"this needs the package {package}: pip install 'rollup-node[notebook]'", code="NEEDS-EXTRA")
+
+
 class EndpointError(Error):
     """An endpoint cannot be used: it does not answer, or has another chain."""
 

@@ -1,6 +1,5 @@
 """One run of the library: the stages of the node in one event loop, over endpoints or over a folder."""
 
-import enum
 import logging
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -67,13 +66,6 @@ L2_BLOCKS = "l2_blocks.json"
 """The L2 blocks of a recording."""
 
 
-class FolderKind(enum.Enum):
-    """What a folder has."""
-
-    ARCHIVE = "archive"
-    RECORDING = "recording"
-
-
 class ServedFolder(NamedTuple):
     """The URLs of a folder; there is no Beacon API where blobs are read from the archive itself."""
 
@@ -81,14 +73,14 @@ class ServedFolder(NamedTuple):
     beacon: str | None
 
 
-def kind_of_folder(folder: str) -> FolderKind:
-    """Return what a folder has. Raises InputError for one with no L1 data."""
+def has_archive(folder: str) -> bool:
+    """Whether a folder has an archive, and not recorded data. Raises InputError for one with neither."""
     path = Path(folder)
     try:
         if is_recording(folder):
-            return FolderKind.RECORDING
+            return False
         if any(path.glob("l1-*/numbers")):
-            return FolderKind.ARCHIVE
+            return True
         text = "has neither an archive of `history run --archive` nor recorded L1 data" if path.is_dir() else "is none"
     except (OSError, ValueError) as error:
         text = f"is unreadable: {error}"
@@ -103,15 +95,11 @@ def is_recording(folder: str) -> bool:
 @asynccontextmanager
 async def served_folder(folder: str, config: L1Config) -> AsyncIterator[ServedFolder]:
     """Serve a folder. Raises DataError where it has no block of the chain, or cannot be read."""
-    if kind_of_folder(folder) is FolderKind.ARCHIVE:
+    if has_archive(folder):
         chain_id = config.rollups[0].l1_chain_id
         methods = ArchivedL1(folder, chain_id, last_block(Path(folder), chain_id)).methods()
-        listener = Listener(application(JsonRpc(methods)), 0)
-        await listener.start()
-        try:
+        async with Listener(application(JsonRpc(methods)), 0) as listener:
             yield ServedFolder(listener.url, None)
-        finally:
-            await listener.stop()
         return
     try:
         recording = Recording.load(Path(folder))
@@ -185,7 +173,7 @@ class L1Source(NamedTuple):
 
         Raises InputError for one of no L1 data, and for recorded data beside endpoints."""
         if self.is_folder:
-            return kind_of_folder(self.archive or "") is FolderKind.ARCHIVE
+            return has_archive(self.archive or "")
         if is_recording(self.archive or ""):
             raise InputError("give either l1 or the folder of recorded data as archive")
         return True
@@ -403,7 +391,7 @@ def _command(source: L1Source, more: Mapping[str, object]) -> ParsedCommand:
     if not source.is_folder:
         urls: dict[str, object] = {"l1": source.l1, "l1.beacon": source.beacon}
     else:
-        kind_of_folder(source.archive or "")
+        has_archive(source.archive or "")
         urls = {"l1": PLACEHOLDER, "l1.beacon.ignore": True}
     values = {**urls, **more, **source.options}
     words = [f"--{name}={_text(value)}" for name, value in values.items() if value is not None]

@@ -19,8 +19,7 @@ from rollup_node.stages.messages.derivation import Drop
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.tools.api.blocks import Block, block_of
 from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage
-from rollup_node.tools.inspect.batch_summary import BatchSummary
-from rollup_node.tools.inspect.channel_sources import BatchSource
+from rollup_node.tools.inspect.batch_summary import Batch, BatchSummary
 from rollup_node.tools.inspect.listing_stage import ListingConfig, ListingStage
 from rollup_node.tools.inspect.replay import BlockComparison, ReplayDerivationStage
 from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded
@@ -38,7 +37,7 @@ class Outcome:
     derivation, why L1 data are unavailable, the warnings, and why the run failed."""
 
     def __init__(self) -> None:
-        self.batch: BatchSource | None = None
+        self.batch: Batch | None = None
         self.reset_rule: str | None = None
         self.unavailable = ""
         self.warnings: list[str] = []

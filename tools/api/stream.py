@@ -1,16 +1,18 @@
-"""What `derive` and `batches` return: results of a thread for one `for` or `async for` loop."""
+"""What `derive` and `batches` return: results of a thread for one `for` or `async for` loop, with a bar by tqdm."""
 
 import asyncio
 import contextlib
 import queue
+import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from rollup_node.stages.messages.derivation import Drop
-from rollup_node.tools.api.progress import ProgressBar
+from rollup_node.tools.api.errors import needs_extra
 
 T = TypeVar("T")
 QUEUED = 64
@@ -106,6 +108,40 @@ class Background(Generic[T]):
     def _put(self, result: T | Ended) -> None:
         self._results.put(result)
         self._on_result()
+
+
+class ProgressBar:
+    """Shows the blocks of a range if it is `wanted`; with None in a notebook, if tqdm is installed.
+
+    Raises InputError where it is wanted and tqdm is not installed."""
+
+    def __init__(self, wanted: bool | None, first: int, last: int | None) -> None:
+        self._bar: Any = None
+        self._number = first
+        if wanted is False or (wanted is None and not (in_notebook() and find_spec("tqdm"))):
+            return
+        try:
+            from tqdm import tqdm
+        except ModuleNotFoundError:
+            raise needs_extra("tqdm") from None
+        self._bar = tqdm(total=None if last is None else last - first, unit="block", delay=0.5)
+
+    def update(self, number: int) -> None:
+        """Note that all blocks up to this number are derived."""
+        if self._bar is not None:
+            self._bar.update(number - self._number)
+        self._number = number
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def in_notebook() -> bool:
+    """Whether the program is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class Run(Protocol[T]):

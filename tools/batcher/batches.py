@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE
+from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE, decode_deposit
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.l1_info import SELECTORS, parse_l1_info
 from rollup_node.stages.protocol.transactions import ACCESS_LIST, DYNAMIC_FEE, LEGACY, POST_EXEC, SET_CODE
 from rollup_node.stages.protocol.types import BlockId, Hash
 
@@ -162,9 +163,7 @@ def _number(item: rlp.Item) -> int:
     return int.from_bytes(_bytes(item), "big")
 
 
-BEDROCK_SELECTOR = bytes.fromhex("015d8eb9")
 PARENT, TIMESTAMP = 0, 11
-DEPOSIT_DATA = 7
 
 
 @dataclass(frozen=True)
@@ -200,13 +199,8 @@ def parse_block(number: int, raw: bytes) -> L2Block:
 
 
 def _origin(info: bytes) -> tuple[BlockId, int]:
-    """Return the L1 origin and its time in seconds, from the calldata of the L1 attributes deposit in either layout."""
-    if info[0] != DEPOSIT_TYPE:
-        raise ValueError("the first transaction is not a deposit")
-    fields = rlp.decode(info[1:])
-    assert isinstance(fields, list)
-    data = fields[DEPOSIT_DATA]
-    assert isinstance(data, bytes)
-    if data[:4] == BEDROCK_SELECTOR:
-        return BlockId(int.from_bytes(data[4:36], "big"), data[100:132]), int.from_bytes(data[36:68], "big")
-    return BlockId(int.from_bytes(data[28:36], "big"), data[100:132]), int.from_bytes(data[20:28], "big")
+    """Return the L1 origin and its time in seconds, from the L1 attributes deposit in any layout."""
+    data = decode_deposit(info).data
+    layout = next(layout for layout, selector in SELECTORS.items() if data.startswith(selector))
+    read = parse_l1_info(data, layout)
+    return read.origin, read.timestamp

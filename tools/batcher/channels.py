@@ -18,7 +18,6 @@ DERIVATION_VERSION = b"\x00"
 BROTLI_VERSION = b"\x01"
 CHANNEL_ID_BYTES = 16
 FRAME_OVERHEAD = CHANNEL_ID_BYTES + 2 + 4 + 1
-BLOB_BYTES = 131_072
 MAX_BLOB_DATA = 130_044
 ROUND_BYTES = 127
 ROUNDS = 1024
@@ -107,7 +106,7 @@ def supported_config(wanted: ChannelConfig, schedule: ForkSchedule, l1_time: int
     valid after a fork. `origin_time` is the time of the L1 origin of the channel's first L2 block."""
     rules = schedule.l1(l1_time)
     return ChannelConfig(
-        spans=wanted.spans and rules.span_batches and schedule.epoch(origin_time).span_batches,
+        spans=wanted.spans and schedule.epoch(origin_time).span_batches,
         blobs=wanted.blobs and rules.blobs_as_data,
         compression=wanted.compression if rules.brotli else Compression.ZLIB,
     )
@@ -120,9 +119,8 @@ MAX_BLOCKS_PER_CHANNEL = 120
 
 @dataclass(frozen=True)
 class SubmittedChannel:
-    """A channel on its way to safety: its L2 blocks, its L1 transactions, and the L1 head when it was sent."""
+    """A channel on its way to safety: its last L2 block, its L1 transactions, and the L1 head when it was sent."""
 
-    first: int
     last: int
     last_hash: Hash
     transactions: tuple[Hash, ...]

@@ -237,7 +237,7 @@ class BatchSubmitter:
         items = _data_items(self._encode(blocks, parent_origin, channel), channel)
         hashes = await (self._send_blobs(items) if channel.blobs else self._send_calldata(items))
         last = blocks[-1]
-        self._manager.add(SubmittedChannel(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
+        self._manager.add(SubmittedChannel(last.number, last.hash, tuple(hashes), l1_head))
         self.channels += 1
         self._write_state()
         batch, da = "span" if channel.spans else "singular", "blobs" if channel.blobs else "calldata"

@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 from hexbytes import HexBytes
@@ -19,6 +19,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jwt_token import authorization
 
 __all__ = ["IpNet", "PeerDump", "PeerInfo", "PeerStats"]
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -136,13 +137,32 @@ IpAddress = IPv4Address | IPv6Address | str
 IpNetwork = IPv4Network | IPv6Network
 
 
-def call(name: str, shape: Any) -> Method[Any]:
+class AsyncModule(Module):
+    """A module with results to await."""
+
+    is_async = True
+
+
+class Call(Method[Any], Generic[P, T]):
+    """A method of a module, with these parameters and this result."""
+
+    @overload  # type: ignore[override]
+    def __get__(self, module: AsyncModule, _type: Any = None) -> Callable[P, Awaitable[T]]: ...
+
+    @overload
+    def __get__(self, module: Module, _type: Any = None) -> Callable[P, T]: ...
+
+    def __get__(self, module: Any = None, _type: Any = None) -> Any:
+        return super().__get__(module, _type)
+
+
+def call(name: str, shape: Any) -> Call[..., Any]:
     """Return the method of a module that calls `name` and returns its result as this type."""
 
     def formatter(*_: Any) -> Any:
         return partial(convert, shape=shape)
 
-    return Method(RPCEndpoint(name), mungers=[_parameters], result_formatters=formatter)
+    return Call(RPCEndpoint(name), mungers=[_parameters], result_formatters=formatter)
 
 
 def _parameters(_module: Any, *values: Any) -> list[Any]:
@@ -165,111 +185,64 @@ def _parameter(value: Any) -> Any:
 class Optimism(Module):
     """The `optimism` namespace."""
 
-    sync_status: Method[Callable[[], SyncStatus]] = call("optimism_syncStatus", SyncStatus)
-    output_at_block: Method[Callable[[int], OutputAtBlock]] = call("optimism_outputAtBlock", OutputAtBlock)
-    safe_head_at_l1_block: Method[Callable[[int], SafeHead]] = call("optimism_safeHeadAtL1Block", SafeHead)
-    rollup_config: Method[Callable[[], dict[str, Any]]] = call("optimism_rollupConfig", dict[str, Any])
-    dependency_set: Method[Callable[[], DependencySet]] = call("optimism_dependencySet", DependencySet)
-    version: Method[Callable[[], str]] = call("optimism_version", str)
+    sync_status: Call[[], SyncStatus] = call("optimism_syncStatus", SyncStatus)
+    output_at_block: Call[[int], OutputAtBlock] = call("optimism_outputAtBlock", OutputAtBlock)
+    safe_head_at_l1_block: Call[[int], SafeHead] = call("optimism_safeHeadAtL1Block", SafeHead)
+    rollup_config: Call[[], dict[str, Any]] = call("optimism_rollupConfig", dict[str, Any])
+    dependency_set: Call[[], DependencySet] = call("optimism_dependencySet", DependencySet)
+    version: Call[[], str] = call("optimism_version", str)
 
 
 class Admin(Module):
     """The `admin` namespace, which a node has with `rpc.enable-admin`."""
 
-    start_sequencer: Method[Callable[[bytes], None]] = call("admin_startSequencer", type(None))
-    stop_sequencer: Method[Callable[[], HexBytes]] = call("admin_stopSequencer", HexBytes)
-    sequencer_active: Method[Callable[[], bool]] = call("admin_sequencerActive", bool)
-    reload: Method[Callable[[], Reload]] = call("admin_reload", Reload)
-    reset_derivation_pipeline: Method[Callable[[], None]] = call("admin_resetDerivationPipeline", type(None))
-    post_unsafe_payload: Method[Callable[[dict[str, Any]], None]] = call("admin_postUnsafePayload", type(None))
-    set_recover_mode: Method[Callable[[bool], None]] = call("admin_setRecoverMode", type(None))
-    set_sdm_post_exec_opt_in: Method[Callable[[bool], None]] = call("admin_setSdmPostExecOptIn", type(None))
-    sdm_status: Method[Callable[[], SdmStatus]] = call("admin_sdmStatus", SdmStatus)
-    set_log_level: Method[Callable[[str], None]] = call("admin_setLogLevel", type(None))
-    override_leader: Method[Callable[[], None]] = call("admin_overrideLeader", type(None))
-    conductor_enabled: Method[Callable[[], bool]] = call("admin_conductorEnabled", bool)
+    start_sequencer: Call[[bytes], None] = call("admin_startSequencer", type(None))
+    stop_sequencer: Call[[], HexBytes] = call("admin_stopSequencer", HexBytes)
+    sequencer_active: Call[[], bool] = call("admin_sequencerActive", bool)
+    reload: Call[[], Reload] = call("admin_reload", Reload)
+    reset_derivation_pipeline: Call[[], None] = call("admin_resetDerivationPipeline", type(None))
+    post_unsafe_payload: Call[[dict[str, Any]], None] = call("admin_postUnsafePayload", type(None))
+    set_recover_mode: Call[[bool], None] = call("admin_setRecoverMode", type(None))
+    set_sdm_post_exec_opt_in: Call[[bool], None] = call("admin_setSdmPostExecOptIn", type(None))
+    sdm_status: Call[[], SdmStatus] = call("admin_sdmStatus", SdmStatus)
+    set_log_level: Call[[str], None] = call("admin_setLogLevel", type(None))
+    override_leader: Call[[], None] = call("admin_overrideLeader", type(None))
+    conductor_enabled: Call[[], bool] = call("admin_conductorEnabled", bool)
 
 
 class Opp2p(Module):
     """The `opp2p` namespace."""
 
-    self_info: Method[Callable[[], PeerInfo]] = call("opp2p_self", PeerInfo)
-    peers: Method[Callable[[bool], PeerDump]] = call("opp2p_peers", PeerDump)
-    peer_stats: Method[Callable[[], PeerStats]] = call("opp2p_peerStats", PeerStats)
-    discovery_table: Method[Callable[[], list[str]]] = call("opp2p_discoveryTable", list[str])
-    block_peer: Method[Callable[[str], None]] = call("opp2p_blockPeer", type(None))
-    unblock_peer: Method[Callable[[str], None]] = call("opp2p_unblockPeer", type(None))
-    list_blocked_peers: Method[Callable[[], list[str]]] = call("opp2p_listBlockedPeers", list[str])
-    block_addr: Method[Callable[[IpAddress], None]] = call("opp2p_blockAddr", type(None))
-    unblock_addr: Method[Callable[[IpAddress], None]] = call("opp2p_unblockAddr", type(None))
-    list_blocked_addrs: Method[Callable[[], list[str]]] = call("opp2p_listBlockedAddrs", list[str])
-    block_subnet: Method[Callable[[IpNetwork], None]] = call("opp2p_blockSubnet", type(None))
-    unblock_subnet: Method[Callable[[IpNetwork], None]] = call("opp2p_unblockSubnet", type(None))
-    list_blocked_subnets: Method[Callable[[], list[IpNet]]] = call("opp2p_listBlockedSubnets", list[IpNet])
-    protect_peer: Method[Callable[[str], None]] = call("opp2p_protectPeer", type(None))
-    unprotect_peer: Method[Callable[[str], None]] = call("opp2p_unprotectPeer", type(None))
-    connect_peer: Method[Callable[[str], None]] = call("opp2p_connectPeer", type(None))
-    disconnect_peer: Method[Callable[[str], None]] = call("opp2p_disconnectPeer", type(None))
-    diagnosis: Method[Callable[[], dict[str, Any]]] = call("opp2p_diagnosis", dict[str, Any])
+    self_info: Call[[], PeerInfo] = call("opp2p_self", PeerInfo)
+    peers: Call[[bool], PeerDump] = call("opp2p_peers", PeerDump)
+    peer_stats: Call[[], PeerStats] = call("opp2p_peerStats", PeerStats)
+    discovery_table: Call[[], list[str]] = call("opp2p_discoveryTable", list[str])
+    block_peer: Call[[str], None] = call("opp2p_blockPeer", type(None))
+    unblock_peer: Call[[str], None] = call("opp2p_unblockPeer", type(None))
+    list_blocked_peers: Call[[], list[str]] = call("opp2p_listBlockedPeers", list[str])
+    block_addr: Call[[IpAddress], None] = call("opp2p_blockAddr", type(None))
+    unblock_addr: Call[[IpAddress], None] = call("opp2p_unblockAddr", type(None))
+    list_blocked_addrs: Call[[], list[str]] = call("opp2p_listBlockedAddrs", list[str])
+    block_subnet: Call[[IpNetwork], None] = call("opp2p_blockSubnet", type(None))
+    unblock_subnet: Call[[IpNetwork], None] = call("opp2p_unblockSubnet", type(None))
+    list_blocked_subnets: Call[[], list[IpNet]] = call("opp2p_listBlockedSubnets", list[IpNet])
+    protect_peer: Call[[str], None] = call("opp2p_protectPeer", type(None))
+    unprotect_peer: Call[[str], None] = call("opp2p_unprotectPeer", type(None))
+    connect_peer: Call[[str], None] = call("opp2p_connectPeer", type(None))
+    disconnect_peer: Call[[str], None] = call("opp2p_disconnectPeer", type(None))
+    diagnosis: Call[[], dict[str, Any]] = call("opp2p_diagnosis", dict[str, Any])
 
 
-class AsyncOptimism(Module):
-    """The `optimism` namespace."""
-
-    is_async = True
-
-    sync_status: Method[Callable[[], Awaitable[SyncStatus]]] = call("optimism_syncStatus", SyncStatus)
-    output_at_block: Method[Callable[[int], Awaitable[OutputAtBlock]]] = call("optimism_outputAtBlock", OutputAtBlock)
-    safe_head_at_l1_block: Method[Callable[[int], Awaitable[SafeHead]]] = call("optimism_safeHeadAtL1Block", SafeHead)
-    rollup_config: Method[Callable[[], Awaitable[dict[str, Any]]]] = call("optimism_rollupConfig", dict[str, Any])
-    dependency_set: Method[Callable[[], Awaitable[DependencySet]]] = call("optimism_dependencySet", DependencySet)
-    version: Method[Callable[[], Awaitable[str]]] = call("optimism_version", str)
+class AsyncOptimism(AsyncModule, Optimism):
+    """The `optimism` namespace, with results to await."""
 
 
-class AsyncAdmin(Module):
-    """The `admin` namespace, which a node has with `rpc.enable-admin`."""
-
-    is_async = True
-
-    start_sequencer: Method[Callable[[bytes], Awaitable[None]]] = call("admin_startSequencer", type(None))
-    stop_sequencer: Method[Callable[[], Awaitable[HexBytes]]] = call("admin_stopSequencer", HexBytes)
-    sequencer_active: Method[Callable[[], Awaitable[bool]]] = call("admin_sequencerActive", bool)
-    reload: Method[Callable[[], Awaitable[Reload]]] = call("admin_reload", Reload)
-    reset_derivation_pipeline: Method[Callable[[], Awaitable[None]]] = call("admin_resetDerivationPipeline", type(None))
-    post_unsafe_payload: Method[Callable[[dict[str, Any]], Awaitable[None]]] = call(
-        "admin_postUnsafePayload", type(None)
-    )
-    set_recover_mode: Method[Callable[[bool], Awaitable[None]]] = call("admin_setRecoverMode", type(None))
-    set_sdm_post_exec_opt_in: Method[Callable[[bool], Awaitable[None]]] = call("admin_setSdmPostExecOptIn", type(None))
-    sdm_status: Method[Callable[[], Awaitable[SdmStatus]]] = call("admin_sdmStatus", SdmStatus)
-    set_log_level: Method[Callable[[str], Awaitable[None]]] = call("admin_setLogLevel", type(None))
-    override_leader: Method[Callable[[], Awaitable[None]]] = call("admin_overrideLeader", type(None))
-    conductor_enabled: Method[Callable[[], Awaitable[bool]]] = call("admin_conductorEnabled", bool)
+class AsyncAdmin(AsyncModule, Admin):
+    """The `admin` namespace, with results to await."""
 
 
-class AsyncOpp2p(Module):
-    """The `opp2p` namespace."""
-
-    is_async = True
-
-    self_info: Method[Callable[[], Awaitable[PeerInfo]]] = call("opp2p_self", PeerInfo)
-    peers: Method[Callable[[bool], Awaitable[PeerDump]]] = call("opp2p_peers", PeerDump)
-    peer_stats: Method[Callable[[], Awaitable[PeerStats]]] = call("opp2p_peerStats", PeerStats)
-    discovery_table: Method[Callable[[], Awaitable[list[str]]]] = call("opp2p_discoveryTable", list[str])
-    block_peer: Method[Callable[[str], Awaitable[None]]] = call("opp2p_blockPeer", type(None))
-    unblock_peer: Method[Callable[[str], Awaitable[None]]] = call("opp2p_unblockPeer", type(None))
-    list_blocked_peers: Method[Callable[[], Awaitable[list[str]]]] = call("opp2p_listBlockedPeers", list[str])
-    block_addr: Method[Callable[[IpAddress], Awaitable[None]]] = call("opp2p_blockAddr", type(None))
-    unblock_addr: Method[Callable[[IpAddress], Awaitable[None]]] = call("opp2p_unblockAddr", type(None))
-    list_blocked_addrs: Method[Callable[[], Awaitable[list[str]]]] = call("opp2p_listBlockedAddrs", list[str])
-    block_subnet: Method[Callable[[IpNetwork], Awaitable[None]]] = call("opp2p_blockSubnet", type(None))
-    unblock_subnet: Method[Callable[[IpNetwork], Awaitable[None]]] = call("opp2p_unblockSubnet", type(None))
-    list_blocked_subnets: Method[Callable[[], Awaitable[list[IpNet]]]] = call("opp2p_listBlockedSubnets", list[IpNet])
-    protect_peer: Method[Callable[[str], Awaitable[None]]] = call("opp2p_protectPeer", type(None))
-    unprotect_peer: Method[Callable[[str], Awaitable[None]]] = call("opp2p_unprotectPeer", type(None))
-    connect_peer: Method[Callable[[str], Awaitable[None]]] = call("opp2p_connectPeer", type(None))
-    disconnect_peer: Method[Callable[[str], Awaitable[None]]] = call("opp2p_disconnectPeer", type(None))
-    diagnosis: Method[Callable[[], Awaitable[dict[str, Any]]]] = call("opp2p_diagnosis", dict[str, Any])
+class AsyncOpp2p(AsyncModule, Opp2p):
+    """The `opp2p` namespace, with results to await."""
 
 
 Modules = dict[str, type[Module] | Sequence[Any]]

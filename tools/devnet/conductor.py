@@ -28,7 +28,6 @@ from rollup_node.tools.devnet.conductor_control import (
     Cluster,
     CommitRefused,
     Control,
-    HealthChecks,
     SequencerReport,
 )
 
@@ -171,21 +170,19 @@ L1_SECONDS = 2.0
 
 
 async def serve(
-    sequencers: dict[str, str], l1: str, rollup: RollupConfig, checks: HealthChecks, interval: float, port: int
+    sequencers: dict[str, str], l1: str, rollup: RollupConfig, unsafe_interval: float, interval: float, port: int
 ) -> None:
     """Watch the sequencers and serve until it is cancelled; print the URL once it listens."""
     l1_client = JsonRpcClient(l1, timeout=L1_SECONDS)
     replaced = ReplacedBlocks(rollup, l1_client)
-    control = Control(Cluster(tuple(sequencers)), sequencers, checks, replaced.check, interval)
+    control = Control(Cluster(tuple(sequencers)), sequencers, unsafe_interval, replaced.check, interval)
     paths = {f"/{name}": JsonRpc(ConductorMethods(name, control, replaced).methods()) for name in sequencers}
     overview = JsonRpc(OverviewMethods(control.cluster, control).methods())
-    listener = Listener(application(overview, others=paths), port)
-    await listener.start()
-    print(f"conductor {listener.url} of {', '.join(sequencers)}", flush=True)
     try:
-        await control.run()
+        async with Listener(application(overview, others=paths), port) as listener:
+            print(f"conductor {listener.url} of {', '.join(sequencers)}", flush=True)
+            await control.run()
     finally:
-        await listener.stop()
         await l1_client.close()
 
 
@@ -199,16 +196,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--port", type=int, default=0)
     add("--interval", type=float, default=0.5, metavar="SECONDS", help="between two looks at the sequencers")
     add("--unsafe-interval", type=float, default=6.0, metavar="SECONDS", help="greatest age of the unsafe head")
-    add("--safe-interval", type=float, default=0.0, metavar="SECONDS", help="greatest age of the safe head; 0: any")
-    add("--min-peers", type=int, default=0, metavar="N")
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     configure("conductor", Level.INFO, write_to_stderr)
     try:
         sequencers = dict(map(_sequencer, args.sequencer))
         HTTP_URL.read(args.l1)
         rollup = parse_rollup_config(args.rollup.read_bytes()).config
-        checks = HealthChecks(args.unsafe_interval, args.safe_interval, args.min_peers)
-        asyncio.run(serve(sequencers, args.l1, rollup, checks, args.interval, args.port))
+        asyncio.run(serve(sequencers, args.l1, rollup, args.unsafe_interval, args.interval, args.port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError) as error:

@@ -55,9 +55,7 @@ class Cluster:
         return next(reversed(self._payloads.values()), None)
 
     def lead(self, server: str) -> None:
-        """Make a server the leader of the next term. Raises KeyError for an unknown one."""
-        if server not in self.servers:
-            raise KeyError(server)
+        """Make a server the leader of the next term."""
         self.leader = server
         self.term += 1
 
@@ -122,38 +120,22 @@ UNREACHABLE_POLLS = 2
 
 
 class SequencerReport(NamedTuple):
-    """What a sequencer answers; times in Unix seconds, `peers` None where P2P is disabled."""
+    """What a sequencer answers; `head_time` in Unix seconds."""
 
     head_number: int
     head_hash: bytes
     head_time: int
-    safe_time: int
     safe_number: int
     safe_hash: bytes
-    peers: int | None
     active: bool
 
 
-class HealthChecks(NamedTuple):
-    """The greatest ages of the unsafe and the safe head in seconds, and the least number of peers; 0 for no check."""
+def stuck_head(report: SequencerReport, interval: float, now: float, leads_since: float) -> str | None:
+    """Why the unsafe head of a sequencer is taken for stuck at a Unix time, above an age of `interval`; or None.
 
-    unsafe_interval: float
-    safe_interval: float = 0.0
-    min_peers: int = 0
-
-    def problem(self, report: SequencerReport, now: float, leads_since: float) -> str | None:
-        """Why a sequencer is unhealthy at a Unix time; None if it is not.
-
-        A head that was old when the sequencer began to lead is no fault of it: `leads_since` counts instead."""
-        unsafe_age = now - max(report.head_time, leads_since)
-        if unsafe_age > self.unsafe_interval:
-            return f"its unsafe head {report.head_number} has not advanced for {unsafe_age:.1f} s"
-        safe_age = now - max(report.safe_time, leads_since)
-        if self.safe_interval and safe_age > self.safe_interval:
-            return f"its safe head {report.safe_number} has not advanced for {safe_age:.1f} s"
-        if self.min_peers and (report.peers or 0) < self.min_peers:
-            return f"it has {report.peers or 0} peers"
-        return None
+    A head that was old when the sequencer began to lead is no fault of it: `leads_since` counts instead."""
+    age = now - max(report.head_time, leads_since)
+    return f"its unsafe head {report.head_number} has not advanced for {age:.1f} s" if age > interval else None
 
 
 class Action(Enum):
@@ -238,9 +220,7 @@ class SequencerClient:
         await self._call("admin_postUnsafePayload", envelope_to_json(payload), timeout=ADMIN_SECONDS)
 
     async def _fetch(self) -> SequencerReport:
-        status, active, peers = await asyncio.gather(
-            self._call("optimism_syncStatus"), self._call("admin_sequencerActive"), self._peers()
-        )
+        status, active = await asyncio.gather(self._call("optimism_syncStatus"), self._call("admin_sequencerActive"))
         try:
             unsafe, safe = status["unsafe_l2"], status["safe_l2"]
             if not int(unsafe["hash"], 16):
@@ -249,20 +229,12 @@ class SequencerClient:
                 head_number=unsafe["number"],
                 head_hash=hash_from_hex(unsafe["hash"]),
                 head_time=unsafe["timestamp"],
-                safe_time=safe["timestamp"],
                 safe_number=safe["number"],
                 safe_hash=hash_from_hex(safe["hash"]),
-                peers=peers,
                 active=active is True,
             )
         except (TypeError, KeyError, ValueError, HexError) as error:
             raise CallFailed(f"its sync status is malformed: {error!r}") from None
-
-    async def _peers(self) -> int | None:
-        try:
-            return int((await self._call("opp2p_peerStats"))["connected"])
-        except (CallFailed, TypeError, KeyError, ValueError):
-            return None
 
     async def _call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
         try:
@@ -284,7 +256,7 @@ IsReplaced = Callable[[ExecutionPayload, SequencerReport], Awaitable[bool]]
 
 
 class Control:
-    """`interval` is in seconds between two looks at the sequencers.
+    """`interval` is in seconds between two looks at the sequencers, `unsafe_interval` the greatest age of a head.
 
     `events` are lines for the user, the latest MAX_EVENTS, of which `event_count` were written."""
 
@@ -292,11 +264,12 @@ class Control:
         self,
         cluster: Cluster,
         urls: Mapping[str, str],
-        checks: HealthChecks,
+        unsafe_interval: float,
         is_replaced: IsReplaced,
         interval: float,
     ) -> None:
-        self.cluster, self._checks, self._is_replaced, self._interval = cluster, checks, is_replaced, interval
+        self.cluster, self._is_replaced, self._interval = cluster, is_replaced, interval
+        self._unsafe_interval = unsafe_interval
         self.sequencers = {name: SequencerClient(name, url) for name, url in urls.items()}
         self.problems: dict[str, str | None] = dict.fromkeys(urls)
         self.paused = False
@@ -337,14 +310,15 @@ class Control:
             self.problems[name] = "it does not answer" if report is None else self._problem(name, report)
 
     def _problem(self, name: str, report: SequencerReport) -> str | None:
-        """Return the age of its head counts against a leader from its start on: before, nobody sequences."""
-        now = time.time()
-        if name != self.cluster.leader or report.active:
-            return self._checks.problem(report, now, self._leads_since if name == self.cluster.leader else 0.0)
-        since = self._start_failing_since
-        if since is not None and now - since > self._checks.unsafe_interval:
+        """Why a sequencer is unhealthy: a leader by the age of its head from its start on, before nobody sequences."""
+        now, since = time.time(), self._start_failing_since
+        if name != self.cluster.leader:
+            return stuck_head(report, self._unsafe_interval, now, 0.0)
+        if report.active:
+            return stuck_head(report, self._unsafe_interval, now, self._leads_since)
+        if since is not None and now - since > self._unsafe_interval:
             return f"it could not be started for {now - since:.1f} s"
-        return self._checks.problem(report, now, now)
+        return None
 
     def _action(self, name: str, fields: Mapping[str, SequencerReport | None]) -> Action:
         report = fields[name]

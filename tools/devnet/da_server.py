@@ -91,13 +91,9 @@ def _encoded(request: web.Request) -> bytes:
 
 async def serve(mode: str, port: int) -> None:
     """Serve until it is cancelled; prints its URL once it listens."""
-    listener = Listener(DaServer(mode).application(), port)
-    await listener.start()
-    print(f"DA server {listener.url} mode {mode}", flush=True)
-    try:
+    async with Listener(DaServer(mode).application(), port) as listener:
+        print(f"DA server {listener.url} mode {mode}", flush=True)
         await asyncio.Event().wait()
-    finally:
-        await listener.stop()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

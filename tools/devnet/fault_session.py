@@ -1,7 +1,6 @@
 """Scenarios of faults on a running local network, whose nodes' endpoints are behind fault proxies."""
 
 import asyncio
-import os
 import random
 import re
 import time
@@ -9,13 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from rollup_node.node.system.procfs import read_proportional_memory, read_stat
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS
-from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent, Programs
-from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent
+from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
 from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, FaultPlan, Need, Role, Scenario
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
@@ -41,23 +41,7 @@ _FLAGS = {
 }
 """The option of the node for each endpoint."""
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class Network(Programs, Protocol):
-    """The programs of the network; None for those that it has not."""
-
-    files: NetworkFiles
-    nodes: dict[str, str]
-    engines: dict[str, tuple[str, str]]
-    beacon: str
-    forged_l1: str | None
-    forged_beacon: str | None
-    da_server: str | None
-    signer: str | None
-    conductor: str | None
-    proxies: dict[str, dict[str, str]]
 
 
 class FaultSession:
@@ -67,7 +51,7 @@ class FaultSession:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkPrograms,
         scenarios: Sequence[Scenario],
         seed: int,
         say: Callable[[str], None],
@@ -192,7 +176,7 @@ class FaultSession:
         seen.ended = tuple(role for role, pid in pids.items() if after.get(role) != pid)
         elapsed = time.monotonic() - began
         seen.cores = sum(max(0.0, used - cpu.get(pid, 0.0)) for pid, used in _cpu_seconds(after).items()) / elapsed
-        seen.memory_mb = sum(_memory(pid) for pid in after.values())
+        seen.memory_mb = sum(read_proportional_memory(pid) or 0 for pid in after.values()) / 1e6
         lines = _read(log, offset)
         seen.lines, seen.texts = len(lines), [*lines, *seen.texts]
         seen.earlier = self._of_the_last_minute(node, began, lines)
@@ -312,21 +296,7 @@ def _applied(plans: Iterable[FaultPlan]) -> int:
 
 def _cpu_seconds(pids: dict[str, int]) -> dict[int, float]:
     """Return the CPU time of each process so far."""
-    cpu_seconds = {}
-    for pid in pids.values():
-        with suppress(OSError, IndexError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            cpu_seconds[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-    return cpu_seconds
-
-
-def _memory(pid: int) -> float:
-    """Return the proportional memory of a process in MB."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1000
-    return 0.0
+    return {pid: stat.cpu for pid in pids.values() if (stat := read_stat(pid)) is not None}
 
 
 def _read(log: Path, offset: int) -> list[str]:

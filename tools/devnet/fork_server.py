@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import msgspec
 import setproctitle
@@ -39,28 +39,6 @@ COMMON: Sequence[str] = ("rollup_node.tools.devnet.l1", "rollup_node.tools.devne
 """The programs that every network has, which are imported before the first fork."""
 
 MAX_MESSAGE = 1 << 18
-
-
-class RunningProgram(Protocol):
-    """What `subprocess.Popen` has for a program that was started."""
-
-    pid: int
-    returncode: int | None
-
-    def poll(self) -> int | None:
-        """Return the exit code, negative for a signal; None while the program runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the exit code. Raises subprocess.TimeoutExpired."""
-
-    def send_signal(self, sig: int) -> None:
-        """Send a signal, unless the program has ended."""
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
 
 
 class ForkServer:
@@ -146,7 +124,7 @@ def fork_server() -> Iterator[ForkServer | None]:
 
 
 class ForkedProgram:
-    """A program that a fork server has started.
+    """A program that a fork server has started, with what `subprocess.Popen` has for one.
 
     Its process id is not given to another process before `poll` or `wait` has seen its end."""
 
@@ -160,27 +138,27 @@ class ForkedProgram:
             self._descriptor = -1
 
     def poll(self) -> int | None:
-        """See RunningProgram."""
+        """Return the exit code, negative for a signal; None while the program runs."""
         return self._ended_within(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """See RunningProgram."""
+        """Wait for the exit code. Raises subprocess.TimeoutExpired."""
         code = self._ended_within(None if timeout is None else timeout * 1000)
         if code is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return code
 
     def send_signal(self, sig: int) -> None:
-        """See RunningProgram."""
+        """Send a signal, unless the program has ended."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 
     def terminate(self) -> None:
-        """See RunningProgram."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """See RunningProgram."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def _ended_within(self, milliseconds: float | None) -> int | None:
@@ -201,6 +179,10 @@ class ForkedProgram:
                 return False
             time.sleep(0.01)
         return True
+
+
+RunningProgram = subprocess.Popen[Any] | ForkedProgram
+"""A program that was started."""
 
 
 def die_with_parent(parent: int) -> None:

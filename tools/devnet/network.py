@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -424,23 +424,14 @@ class NetworkPrograms:
             if self.conductor is not None:
                 options |= {"conductor.enabled": "true", "conductor.rpc": f"{self.conductor}/{name}"}
         options |= {flag: address for flag, address in self.proxies.get(name, {}).items() if flag in options}
-        return python("rollup_node", *(f"--{flag}={value}" for flag, value in options.items()))
+        return with_options("rollup_node", options)
 
     def _batcher_command(self) -> list[str]:
-        options = {
-            "l1": self.l1,
-            "engine": self.engines[SEQUENCER][0],
-            "node": self.nodes[SEQUENCER],
-            "rollup": str(self.files.rollup),
-            "key-file": str(self.files.batcher_key),
-            "batch": self._settings.batch,
-            "da": self._settings.da,
-            "compression": self._settings.compression,
-            "state-file": str(self.files.root / "batcher.json"),
-        }
-        if self._settings.altda:
-            options |= {"da-server": url(self._ports.da_server), "challenges": _challenges(self._settings.altda)}
-        return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
+        settings = self._settings
+        options = {"batch": settings.batch, "da": settings.da, "compression": settings.compression}
+        if settings.altda:
+            options |= {"da-server": url(self._ports.da_server), "challenges": _challenges(settings.altda)}
+        return batcher_command(self.files, self.l1, self.engines[SEQUENCER][0], self.nodes[SEQUENCER], options)
 
     async def _fetch_genesis_block(self, name: str, endpoint: str) -> "GenesisBlock":
         block = await first_response(self.children, name, endpoint, "eth_getBlockByNumber", "0x0", False)
@@ -448,6 +439,18 @@ class NetworkPrograms:
             return GenesisBlock(block["hash"], int(block["timestamp"], 16))
         except (KeyError, TypeError, ValueError):
             raise StartFailed(f"{name} at {endpoint} has no block 0") from None
+
+
+def with_options(module: str, options: Mapping[str, str], *words: str) -> list[str]:
+    """Return the command of a module with words, then options."""
+    return python(module, *words, *(f"--{flag}={value}" for flag, value in options.items()))
+
+
+def batcher_command(files: NetworkFiles, l1: str, engine: str, node: str, options: Mapping[str, str]) -> list[str]:
+    """Return the command of the batcher of a chain, by the URLs of L1 and of its sequencer."""
+    shared = {"l1": l1, "engine": engine, "node": node, "rollup": str(files.rollup)}
+    shared |= {"key-file": str(files.batcher_key), "state-file": str(files.root / "batcher.json")}
+    return with_options("rollup_node.tools.batcher", {**shared, **options})
 
 
 async def first_response(children: ChildPrograms, name: str, endpoint: str, method: str, *params: Any) -> Any:

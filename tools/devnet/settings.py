@@ -112,7 +112,11 @@ class DevnetSettings:
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of all rollup nodes, the sequencers first."""
-        return (*self.sequencer_names, *_numbered(VERIFIER, self.verifiers))
+        return _names(self.sequencers, self.verifiers)
+
+
+def _names(sequencers: int, verifiers: int) -> tuple[str, ...]:
+    return *_numbered(SEQUENCER, sequencers), *_numbered(VERIFIER, verifiers)
 
 
 def _numbered(name: str, count: int) -> tuple[str, ...]:
@@ -126,42 +130,20 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
     _check_log_level(args.log_level)
     _check_services(args)
     _check_sequencers(args)
-    return DevnetSettings(
-        blocks=args.blocks,
-        duration=args.duration,
-        verifiers=args.nodes,
-        l1_block_time=args.l1_block_time,
-        l2_block_time=args.l2_block_time,
-        forks=fork_offsets(args.fork),
-        l2_alloc=args.l2_alloc,
-        batch=args.batch,
-        compression=args.compression,
-        da=args.da,
-        base_port=args.base_port,
-        data_dir=args.data_dir.absolute() if args.data_dir else None,
-        json=args.json,
-        prepare=args.prepare,
-        log_level=args.log_level,
-        signer=args.signer,
-        el_sync=args.el_sync,
-        ipc=args.ipc,
-        external=_external_services(args),
-        sequencers=args.sequencers,
-        conductor=args.conductor,
-        batcher=not args.no_batcher,
-        chaos=args.chaos,
-        chaos_faults=args.chaos_faults,
-        seed=args.seed,
-        altda=args.altda,
-        scenarios=_scenarios(args),
-        dependencies=_dependencies(args.dependency_set),
-        lagoon_bundles=_lagoon_bundles(args),
-        l1_forks=l1_fork_offsets(args.l1_forks),
-        engine_traits=_engine_traits(args),
-        checkpoint=_checkpoint(args),
-        sequencing_window=args.sequencing_window,
-        forged_l1=_forged_l1(args),
-    )
+    values = {name: value for name, value in vars(args).items() if name in DevnetSettings.__dataclass_fields__}
+    read: dict[str, Any] = {
+        "verifiers": args.nodes,
+        "forks": fork_offsets(args.fork),
+        "external": _external_services(args),
+        "batcher": not args.no_batcher,
+        "scenarios": _scenarios(args),
+        "dependencies": _dependencies(args.dependency_set),
+        "lagoon_bundles": _lagoon_bundles(args),
+        "l1_forks": l1_fork_offsets(args.l1_forks),
+        "engine_traits": _engine_traits(args),
+        "checkpoint": _checkpoint(args),
+    }
+    return DevnetSettings(**values | read)
 
 
 def _checkpoint(namespace: argparse.Namespace) -> Preset | None:
@@ -185,12 +167,6 @@ def _checkpoint(namespace: argparse.Namespace) -> Preset | None:
     return replace(DEVELOPMENT, sync_committee_size=namespace.checkpoint, epochs_per_period=slots // epoch)
 
 
-def _forged_l1(namespace: argparse.Namespace) -> bool:
-    if namespace.forged_l1 and namespace.checkpoint is None:
-        raise SettingsError("--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint")
-    return bool(namespace.forged_l1)
-
-
 def _dependencies(text: str | None) -> tuple[int, ...]:
     result = (text or "").split(",") if text else []
     if not all(item.isascii() and item.isdigit() and len(item) <= MAX_OFFSET_DIGITS for item in result):
@@ -205,10 +181,7 @@ def _lagoon_bundles(namespace: argparse.Namespace) -> dict[str, str]:
     lagoon_bundles = {}
     for entry in namespace.lagoon_bundle:
         name, separator, value = entry.rpartition("=")
-        if separator and name not in (
-            *_numbered(SEQUENCER, namespace.sequencers),
-            *_numbered(VERIFIER, namespace.nodes),
-        ):
+        if separator and name not in _names(namespace.sequencers, namespace.nodes):
             raise SettingsError(f"--lagoon-bundle {entry}: there is no node {name!r}")
         lagoon_bundles[name] = value if value == AUTO else str(Path(value).absolute())
     return lagoon_bundles
@@ -284,6 +257,8 @@ def _check_services(namespace: argparse.Namespace) -> None:
         raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
     if namespace.l1_forks and (namespace.l1 or namespace.anvil):
         raise SettingsError("--l1-forks: it needs the embedded L1; leave out --l1 and --anvil")
+    if namespace.forged_l1 and namespace.checkpoint is None:
+        raise SettingsError("--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint")
     if namespace.l1 and not namespace.beacon and namespace.da == "blobs":
         raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
 
@@ -357,7 +332,7 @@ def _engine_traits(namespace: argparse.Namespace) -> tuple[tuple[str | None, Tra
         node, _, name = entry.rpartition("=")
         if name not in [*Trait]:
             raise SettingsError(f"--engine-like {entry}: unknown behaviour {name!r}; one of {', '.join(Trait)}")
-        if node and node not in (*_numbered(SEQUENCER, namespace.sequencers), *_numbered(VERIFIER, namespace.nodes)):
+        if node and node not in _names(namespace.sequencers, namespace.nodes):
             raise SettingsError(f"--engine-like {entry}: there is no node {node!r}")
         result.append((node or None, Trait(name)))
     return tuple(result)
@@ -375,7 +350,7 @@ def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
 def _directory(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("must be a directory, not ''")
-    return Path(text)
+    return Path(text).absolute()
 
 
 def _is_url(text: str) -> bool:

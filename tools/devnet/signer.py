@@ -59,13 +59,9 @@ class SignerMethods:
 
 async def serve(key: PrivateKey, port: int) -> None:
     """Serve until it is cancelled; prints URL and address once it listens."""
-    listener = Listener(application(JsonRpc(SignerMethods(key).methods())), port)
-    await listener.start()
-    print(f"signer {listener.url} address {to_hex(key.public_key.to_canonical_address())}", flush=True)
-    try:
+    async with Listener(application(JsonRpc(SignerMethods(key).methods())), port) as listener:
+        print(f"signer {listener.url} address {to_hex(key.public_key.to_canonical_address())}", flush=True)
         await asyncio.Event().wait()
-    finally:
-        await listener.stop()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

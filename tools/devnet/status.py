@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rollup_node.node.system.procfs import read_proportional_memory
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 
@@ -108,7 +109,7 @@ class StatusPoller:
     def processes(self) -> dict[str, list[ProcessUsage]]:
         """Return the processes of the nodes now."""
         return {
-            name: read_processes(self._root / name / "processes.json", memory.of_all)
+            name: read_processes(self._root / name / "processes.json", memory.of)
             for name, memory in self._memory.items()
         }
 
@@ -156,9 +157,9 @@ def _read_json(path: Path) -> Any:
         return {}
 
 
-def memory_of_all(pids: Sequence[int]) -> list[float]:
-    """Return the memory of each process, as `memory_of`."""
-    return list(map(memory_of, pids))
+def memory_of(pid: int) -> float:
+    """Return the proportional set size of a process in MiB; 0 when there is none."""
+    return (read_proportional_memory(pid) or 0) / MIB
 
 
 class RecentMemory:
@@ -167,15 +168,15 @@ class RecentMemory:
     def __init__(self) -> None:
         self._read: dict[int, tuple[float, float]] = {}
 
-    def of_all(self, pids: Sequence[int]) -> list[float]:
-        """Return the memory of each process."""
+    def of(self, pid: int) -> float:
+        """Return the memory of a process, as `memory_of`."""
         now = time.monotonic()
-        known = {pid: read for pid, read in self._read.items() if now - read[0] < MEMORY_INTERVAL}
-        self._read = {pid: known.get(pid) or (now, memory_of(pid)) for pid in pids}
-        return [self._read[pid][1] for pid in pids]
+        if pid not in self._read or now >= self._read[pid][0] + MEMORY_INTERVAL:
+            self._read[pid] = (now, memory_of(pid))
+        return self._read[pid][1]
 
 
-def read_processes(path: Path, memory: Callable[[Sequence[int]], list[float]] = memory_of_all) -> list[ProcessUsage]:
+def read_processes(path: Path, memory: Callable[[int], float] = memory_of) -> list[ProcessUsage]:
     """Return the processes in a node's `processes.json` with their memory; empty without the file."""
     entries = _read_json(path) or []
     names = [f"{entry['role']}.{entry['chain']}" if "chain" in entry else entry["role"] for entry in entries]
@@ -185,21 +186,10 @@ def read_processes(path: Path, memory: Callable[[Sequence[int]], list[float]] = 
             f"{name}-{entry['copy']}" if copies[name] > 1 else name,
             entry["pid"],
             entry["incarnation"],
-            used,
+            memory(entry["pid"]),
         )
-        for name, entry, used in zip(names, entries, memory([entry["pid"] for entry in entries]), strict=True)
+        for name, entry in zip(names, entries, strict=True)
     ]
-
-
-def memory_of(pid: int) -> float:
-    """Return the proportional set size of a process in MiB; 0 when there is none."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024 / MIB
-    except OSError:
-        return 0.0
-    return 0.0
 
 
 ATTEMPTS = 20
@@ -264,51 +254,24 @@ async def _output_root(client: JsonRpcClient, number: int) -> str:
 LINE_SECONDS = 2.0
 
 
-class View(Protocol):
-    """A display of messages and the network's status.
-
-    `shows_processes` is whether the processes of the nodes are part of it."""
-
-    shows_processes: bool
-
-    def message(self, text: str) -> None:
-        """Show a line of text."""
-
-    def show(self, status: NetworkStatus) -> None:
-        """Show the current status."""
-
-    def close(self) -> None:
-        """End the display."""
-
-
-class SilentView:
-    """Shows nothing; for --json, which prints only the result."""
-
-    shows_processes = False
-
-    def message(self, text: str) -> None:
-        pass
-
-    def show(self, status: NetworkStatus) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 class LineView:
-    """Prints a status line every two seconds; `target` is the wanted number of safe blocks."""
+    """Prints messages, and a status line every two seconds; `target` is the wanted number of safe blocks.
+
+    `is_silent`, for --json, it prints nothing."""
 
     shows_processes = False
 
-    def __init__(self, target: int | None) -> None:
-        self._target = target
+    def __init__(self, target: int | None, is_silent: bool = False) -> None:
+        self._target, self._is_silent = target, is_silent
         self._next = 0.0
 
     def message(self, text: str) -> None:
-        print(text, flush=True)
+        """Show a line of text."""
+        if not self._is_silent:
+            print(text, flush=True)
 
     def show(self, status: NetworkStatus) -> None:
+        """Show the current status."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LINE_SECONDS
@@ -327,18 +290,7 @@ class LineView:
         self.message("  ".join(parts) + (f"  of {self._target}" if self._target else ""))
 
     def close(self) -> None:
-        pass
-
-
-def choose(json: bool, target: int | None) -> View:
-    """Return the display for this output: silent for `json`, live in a terminal, lines elsewhere."""
-    if json:
-        return SilentView()
-    if not sys.stdout.isatty():
-        return LineView(target)
-    # Imported here alone: it brings rich with it.
-
-    return LiveView(target)
+        """End the display."""
 
 
 def peers_text(count: int | None) -> str:
@@ -352,7 +304,9 @@ def number_text(number: int | None) -> str:
 
 
 class LiveView:
-    """A table in the terminal, with a progress bar towards `target` safe blocks."""
+    """A table in the terminal, with a progress bar towards `target` safe blocks.
+
+    `shows_processes`: those of the nodes are part of it."""
 
     shows_processes = True
 
@@ -414,6 +368,14 @@ class LiveView:
             ProgressBar(total=self._target, completed=min(safe, self._target), width=40),
             Text(f"{safe} of {self._target} blocks safe on all nodes"),
         )
+
+
+View = LineView | LiveView
+
+
+def choose(json: bool, target: int | None) -> View:
+    """Return the display for this output: silent for `json`, live in a terminal, lines elsewhere."""
+    return LiveView(target) if not json and sys.stdout.isatty() else LineView(target, json)
 
 
 OTHER_ROWS = 6

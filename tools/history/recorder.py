@@ -136,7 +136,7 @@ class HistoryEvents(BlockSources):
             "transactions": len(attributes.transactions),
             "bytes": sum(map(len, attributes.transactions)),
             "channel": None if source is None else to_hex(source.channel),
-            "l1_transaction": None if source is None or not source.transactions else to_hex(source.transactions[-1]),
+            "l1_transaction": to_hex(source.l1_transactions[-1]) if source and source.l1_transactions else None,
         }
         self._write(Table.L2_BLOCKS, derived_from, row)
         self.l2_blocks += 1

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 import rollup_node
-from rollup_node.tools.api.tables import COLUMNS
+from rollup_node.tools.api.blocks import COLUMNS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 WIDTH = 100

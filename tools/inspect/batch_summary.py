@@ -38,6 +38,21 @@ class BatchSummary(msgspec.Struct, frozen=True):
     channel_bytes: int | None = None
 
 
+class Batch(msgspec.Struct, frozen=True):
+    """A batch that was read, such as the one that a block was derived from.
+
+    `kind` is "span" or "singular", `first_timestamp` the time of its first block in Unix seconds, `blocks` how many it
+    has. `channel` is the id of its channel, `channel_bytes` the compressed size of that, and `l1_transactions` are the
+    hashes of the transactions with its frames, none where L1 was read without hashes."""
+
+    kind: str
+    first_timestamp: int
+    blocks: int
+    channel: bytes
+    channel_bytes: int
+    l1_transactions: tuple[Hash, ...]
+
+
 class BlockNumbers(NamedTuple):
     """The L2 genesis block and the seconds between L2 blocks: numbers of blocks from their times."""
 

@@ -1,7 +1,6 @@
 """Which L1 transactions the frames of a channel came in, and which channels the attributes of a block."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.frames import Frame
@@ -10,6 +9,7 @@ from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
+from rollup_node.tools.inspect.batch_summary import Batch
 
 MAX_CHANNELS = 10_000
 """Channels whose transactions are kept until they are read; with more, the oldest is forgotten."""
@@ -26,20 +26,6 @@ def batch_shape(batch: SingularBatch | SpanBatch) -> tuple[str, int, int]:
     if isinstance(batch, SingularBatch):
         return "singular", batch.timestamp, 1
     return "span", batch.first_timestamp, batch.block_count
-
-
-class BatchSource(NamedTuple):
-    """A batch that was read: its kind, the time of its first block, its blocks, and where it came from.
-
-    `channel_bytes` is the size of the compressed channel, `transactions` the L1 transactions with its frames, none
-    where L1 was read without hashes."""
-
-    channel: bytes
-    channel_bytes: int
-    transactions: Sources
-    kind: str
-    first_timestamp: int
-    blocks: int
 
 
 class ReadChannel:
@@ -66,15 +52,15 @@ class BlockSources(PipelineEvents):
 
     def __init__(self, config: RollupConfig) -> None:
         super().__init__()
-        self.accepted: BatchSource | None = None
+        self.accepted: Batch | None = None
         self.channel = ReadChannel()
         self.transactions: Sources = ()
         self._schedule = config.schedule()
         self._block: L1Block | None = None
         self._channels: dict[bytes, ReadChannel] = {}
         self._channel_bytes = 0
-        self._batches: dict[int, BatchSource] = {}
-        self._span_block: tuple[SingularBatch, BatchSource | None] | None = None
+        self._batches: dict[int, Batch] = {}
+        self._span_block: tuple[SingularBatch, Batch | None] | None = None
 
     def block_opened(self, block: L1Block, batcher: Address) -> None:
         """Remember the transactions of the block."""
@@ -113,7 +99,7 @@ class BlockSources(PipelineEvents):
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
         """Remember where the batch came from."""
         self._batches.pop(id(batch), None)
-        self._batches[id(batch)] = BatchSource(channel, self._channel_bytes, self.transactions, *batch_shape(batch))
+        self._batches[id(batch)] = Batch(*batch_shape(batch), channel, self._channel_bytes, self.transactions)
         if len(self._batches) > MAX_BATCHES:
             del self._batches[next(iter(self._batches))]
 

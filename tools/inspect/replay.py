@@ -227,7 +227,7 @@ class ReplayDerivationStage(DerivationStage):
         result = super()._handle(output)
         if isinstance(output, AttributesReady) and self._run.current is not None:
             accepted = self._sources.accepted
-            sources = () if accepted is None else accepted.transactions
+            sources = () if accepted is None else accepted.l1_transactions
             self._run.current = msgspec.structs.replace(self._run.current, sources=sources)
         return result
 

@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.files import (
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
-from rollup_node.tools.devnet.network import EPOCH_POLL, HEAD_POLL, first_response, url
+from rollup_node.tools.devnet.network import EPOCH_POLL, HEAD_POLL, batcher_command, first_response, url, with_options
 from rollup_node.tools.devnet.ports import LOOPBACK, NETRESTRICT, NodePorts, peer_options
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.multichain.messages import EXECUTOR_KEY, INITIATOR_KEY, LOGGER, LOGGER_CODE
@@ -164,7 +164,7 @@ class ChainsPrograms:
             **({"l2.follow.source": follow} if self.activation else {"l1.beacon": self.beacon}),
             "safedb.path": str(files.safe_head_database(SEQUENCER)),
         }
-        return _node([], options)
+        return with_options("rollup_node", options)
 
     def _peers(self, local: LocalChain, name: str) -> dict[str, str]:
         """Return the options by which the followers of a chain dial its sequencer."""
@@ -173,16 +173,9 @@ class ChainsPrograms:
         return peer_options(local.files, name, local.ports[name].p2p, {SEQUENCER: local.ports[SEQUENCER].p2p})
 
     def _batcher(self, local: LocalChain) -> list[str]:
-        options = {
-            "l1": self.l1,
-            "engine": local.engine(SEQUENCER),
-            "node": local.sequencer,
-            "rollup": str(local.files.rollup),
-            "key-file": str(local.files.batcher_key),
-            "state-file": str(local.files.root / "batcher.json"),
-            "da": self._settings.da,
-        }
-        return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
+        return batcher_command(
+            local.files, self.l1, local.engine(SEQUENCER), local.sequencer, {"da": self._settings.da}
+        )
 
     def supernode_command(self, name: str) -> list[str]:
         """Return the command of a supernode of this project."""
@@ -207,7 +200,7 @@ class ChainsPrograms:
                 options |= {f"vn.{local.id}.{flag}": value for flag, value in peers if flag.startswith("p2p.")}
         else:
             options["disable-p2p"] = "true"
-        return _node(["supernode"], options)
+        return with_options("rollup_node", options, "supernode")
 
     def op_supernode_command(self, name: str) -> list[str]:
         """Return the command of op-supernode."""
@@ -267,7 +260,3 @@ class ChainsPrograms:
         }
         shared = {"l1": self.l1, "beacon": self.beacon, "activation": self.activation, "supernodes": self.supernodes}
         return {**shared, "chains": chains, "pids": self.children.pids()}
-
-
-def _node(words: Sequence[str], options: dict[str, str]) -> list[str]:
-    return python("rollup_node", *words, *(f"--{flag}={value}" for flag, value in options.items()))

@@ -107,13 +107,6 @@ class ChainsResult:
     differences: list[str] = field(default_factory=list)
 
 
-def run(network: ChainsPrograms, settings: ChainsSettings, started: float) -> ChainsResult:
-    """Run a network until its end and compare; `started` is the monotonic time of the command.
-
-    Raises ProgramExited, StartFailed or NoProgress."""
-    return asyncio.run(ChainsRun(network, settings).run(started))
-
-
 def clear(root: Path) -> None:
     """Remove what an earlier run has left in its data directory."""
     for path in root.iterdir():
@@ -387,7 +380,7 @@ def _run(argv: Sequence[str], started: float) -> int:
         reserved_numbers(settings.base_port, port_count(settings)) as numbers,
     ):
         clear(root)
-        result = run(ChainsPrograms(settings, root, numbers, forks), settings, started)
+        result = asyncio.run(ChainsRun(ChainsPrograms(settings, root, numbers, forks), settings).run(started))
     if settings.json:
         print(json.dumps(dataclasses.asdict(result)))
     else:

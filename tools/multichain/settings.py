@@ -58,31 +58,17 @@ def parse(argv: Sequence[str]) -> ChainsSettings:
     """Parse the flags. Raises SettingsError, or SystemExit(0) after --help."""
     args = _parser().parse_args(argv)
     _check(args)
-    return ChainsSettings(
-        args.chains,
-        args.supernodes,
-        args.interop,
-        args.invalid,
-        args.blocks,
-        args.duration,
-        args.l1_block_time,
-        args.l2_block_time,
-        fork_offsets(args.fork),
-        args.base_port,
-        args.data_dir,
-        args.json,
-        args.log_level,
-        args.kill,
-        args.reorg,
-        args.seed,
-        args.op_supernode,
-        args.expiry,
-        args.reorg_depth,
-        args.p2p,
-        args.lie,
-        tuple(args.wrong),
-        args.da,
-    )
+    values = {name: value for name, value in vars(args).items() if name in ChainsSettings.__dataclass_fields__}
+    read = {
+        "interop_after": args.interop,
+        "invalid_every": args.invalid,
+        "kill_every": args.kill,
+        "reorg_every": args.reorg,
+        "lie_every": args.lie,
+        "forks": fork_offsets(args.fork),
+        "wrong": tuple(args.wrong),
+    }
+    return ChainsSettings(**values | read)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -171,12 +171,8 @@ async def serving(recording: Recording, port: int, blobs_endpoint: bool) -> Asyn
     """Serve a recording; the URL."""
     app = application(JsonRpc(RecordedL1(recording).methods()))
     RecordedBeacon(recording, blobs_endpoint).add_routes(app)
-    listener = Listener(app, port)
-    await listener.start()
-    try:
+    async with Listener(app, port) as listener:
         yield listener.url
-    finally:
-        await listener.stop()
 
 
 async def serve(folder: Path, port: int, blobs_endpoint: bool) -> None:

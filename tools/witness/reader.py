@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.tasks import blob_content
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
@@ -129,8 +128,7 @@ class WitnessReader:
 
     def _blob(self, what: str, versioned_hash: Hash) -> BlobContent:
         blob, commitment, proof = self._store.blob(versioned_hash, what)
-        holds = kzg.verify_proofs if kzg.setup_pays() else _proof_holds
-        if not holds([blob], [commitment], [proof]):
+        if not verify_proof(blob, commitment, proof):
             raise WitnessError(
                 f"an element of {what}, or its KZG proof, is not what its commitment commits to:"
                 f" it is damaged or was altered (versioned hash 0x{versioned_hash.hex()})"
@@ -155,10 +153,6 @@ class WitnessReader:
             is_same = derived is not None and ordered_root(derived) == header.transactions_root
             transactions = derived if is_same and derived is not None else ()
         return payload_of_header(header, block_hash, transactions)
-
-
-def _proof_holds(blobs: list[bytes], commitments: list[bytes], proofs: list[bytes]) -> bool:
-    return verify_proof(blobs[0], commitments[0], proofs[0])
 
 
 def derive_witness(
@@ -191,7 +185,7 @@ def derive_witness(
         if not isinstance(output, AttributesReady):
             run.supply(output, safe.number)
             continue
-        transactions = () if sources.accepted is None else sources.accepted.transactions
+        transactions = () if sources.accepted is None else sources.accepted.l1_transactions
         derived = msgspec.structs.replace(output, sources=transactions)
         known = witness.l2_block(safe.number + 1, derived.attributes.transactions)
         comparison = compare_block(config, derived, known)

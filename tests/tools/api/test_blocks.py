@@ -1,37 +1,59 @@
-"""Blocks of the API, made of what was derived."""
+"""Blocks of the API as tables, with the same columns in each library. test_derivation has those that are derived."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
 
 import msgspec
+import pytest
 
+import rollup_node
 from rollup_node.stages.messages.derivation import Drop, DropEffect
-from rollup_node.stages.messages.engine import AttributesReady
-from rollup_node.tools.api.blocks import Batch, block_of, row_of
-from rollup_node.tools.api.tables import COLUMNS
-from rollup_node.tools.inspect.channel_sources import BatchSource
-from rollup_node.tools.inspect.replay import compare_block
-from tests.support.chains.chain_fixture import ChainFixture
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.api import blocks
+from rollup_node.tools.api.blocks import Batch, Block
+from tests.tools.api.test_hashes import ATTRIBUTES
 
-SOURCE = BatchSource(b"\xc1" * 16, 99, (b"\x01" * 32,), "span", 12, 5)
+L1 = rollup_node.L1BlockRef(b"\x0e" * 32, 102, b"\x0d" * 32, 999)
+BATCH = Batch("span", 12, 5, b"\xc1" * 16, 99, (b"\x01" * 32,))
 DROP = Drop("PX5", "a text", None, False, DropEffect.DROPPED, "span_past", {})
+FIRST = Block(1, ATTRIBUTES, BATCH, BlockId(100, b"\x0c" * 32), 3, L1, (DROP, DROP), b"\x07" * 32)
+EMPTY = msgspec.structs.replace(FIRST, number=2, batch=None, drops=(), hash=None, differences=("gas_limit: 1",))
+VALUES = [1, b"\x07" * 32, 1000, 100, 3, 102, 999, 2, 4, 30_000_000, "span", 5, b"\xc1" * 16, 99, ["PX5", "PX5"], []]
 
 
-def test_a_block_with_its_batch_and_its_drops(chain: ChainFixture) -> None:
-    attributes = chain.attributes(chain.genesis, 100, [chain.user])
-    payload = chain.seal(chain.genesis, attributes)
-    derived = AttributesReady(1, 1, chain.genesis, attributes, chain.l1_ref(102), True)
-    block = block_of(compare_block(chain.rollup, derived, payload), SOURCE, (DROP,), 3)
-    assert block.batch == Batch("span", 12, 5, b"\xc1" * 16, 99, (b"\x01" * 32,))
-    assert (block.number, block.hash, block.timestamp) == (payload.block_number, payload.block_hash, payload.timestamp)
-    assert (block.attributes, block.l1_inclusion, block.l1_origin.number) == (attributes, chain.l1_ref(102), 100)
-    assert (block.drops, block.drops_omitted, block.differences) == ((DROP,), 3, ())
-    row = row_of(block)
-    assert list(row) == list(COLUMNS)
-    assert (row["transactions"], row["batch"], row["channel_bytes"], row["drops"]) == (2, "span", 99, ["PX5"])
+def _blocks(count: int) -> Iterator[Block]:
+    return (msgspec.structs.replace(FIRST, number=number) for number in range(count))
 
 
-def test_an_empty_block_that_the_rules_make_and_one_that_differs(chain: ChainFixture) -> None:
-    attributes = chain.attributes(chain.genesis, 100)
-    derived = AttributesReady(1, 1, chain.genesis, attributes, chain.l1_ref(102), True)
-    known = msgspec.structs.replace(chain.seal(chain.genesis, attributes), gas_limit=5)
-    block = block_of(compare_block(chain.rollup, derived, known), None, (), 0)
-    assert (block.batch, block.hash, len(block.differences)) == (None, None, 1)
-    assert row_of(block)["channel"] is None and row_of(block)["differences"] == list(block.differences)
+def test_a_row_for_each_block_in_each_library() -> None:
+    pytest.importorskip("pyarrow")
+    table, columns = blocks.arrow_table(iter((FIRST, EMPTY))), list(blocks.COLUMNS)
+    first, second = table.to_pylist()
+    assert first == dict(zip(columns, VALUES, strict=True)) and table.column_names == columns
+    none = dict.fromkeys(("hash", "batch", "batch_blocks", "channel", "channel_bytes"))
+    assert second == first | none | {"number": 2, "drops": [], "differences": ["gas_limit: 1"]}
+    frame = blocks.polars_frame(iter((FIRST, EMPTY)))
+    assert frame.columns == columns and frame["number"].to_list() == [1, 2]
+    panda = blocks.pandas_frame(iter((FIRST, EMPTY)))
+    assert list(panda.columns) == columns and panda["batch"].to_list()[0] == "span"
+
+
+def test_no_blocks_are_a_table_too_and_many_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(blocks, "ROWS", 3)
+    assert blocks.arrow_table(iter(())).num_rows == 0
+    assert blocks.arrow_table(_blocks(8))["number"].to_pylist() == list(range(8))
+
+
+@pytest.mark.parametrize("make", [blocks.arrow_table, blocks.pandas_frame, blocks.polars_frame])
+def test_without_the_extra_the_error_says_what_to_install(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        if name in ("pyarrow", "pandas", "polars"):
+            raise ModuleNotFoundError(name=name)
+        return import_module(name)
+
+    monkeypatch.setattr(blocks, "import_module", missing)
+    with pytest.raises(rollup_node.InputError, match=r"pip install 'rollup-node\[notebook\]'") as caught:
+        make(iter((FIRST,)))
+    assert caught.value.code == "NEEDS-EXTRA"

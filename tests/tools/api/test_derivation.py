@@ -1,7 +1,14 @@
 """Derivation in this process, over recorded data and over a prepared chain: blocks, ends, interruptions."""
 
+import asyncio
+import contextlib
 import json
+import os
 import shutil
+import signal
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +18,27 @@ import rollup_node
 from rollup_node.stages.derivation.process import derivation_log
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.api import run
-from tests.support.servers.course_servers import ServedCourse
-from tests.tools.api.conftest import FIRST, LAST, over
+from tests.support.servers.course_servers import ServedCourse, course_servers
 
+FIRST, LAST = 16_491_244, 16_491_249
+"""The safe head before the last span of the recording, and its last block."""
 BLOCKS = 56
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCourse]:
+    """Yield a chain of 56 L2 blocks from its genesis on, which crosses four forks, with garbage on L1."""
+    with course_servers(tmp_path_factory.mktemp("course")) as served:
+        yield served
+
+
+def over(course: ServedCourse, **changes: Any) -> rollup_node.Derivation:
+    """Derive the prepared chain, with other arguments."""
+    chain = rollup_node.Chain.load(course.options[-1])
+    arguments: dict[str, Any] = {"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l2": 0}
+    return rollup_node.derive(chain, **(arguments | changes))
 
 
 def _recorded(folder: Path, **changes: Any) -> rollup_node.Derivation:
@@ -34,7 +56,14 @@ def test_recorded_blocks_are_those_that_were_built(recording_folder: Path) -> No
         assert [raw.hex() for raw in block.attributes.transactions] == known[block.number]["txs"]
     assert blocks[-1].hash is None and derivation.last == blocks[-1]
     assert {block.l1_inclusion.number for block in blocks} == {6_582_952}
-    assert {(block.batch.kind, block.batch.blocks) for block in blocks if block.batch} == {("span", 5)}
+    places = [(block.l1_origin.number - 6_582_944, block.sequence_number) for block in blocks]
+    assert places == [(0, 4), (0, 5), (1, 0), (1, 1), (1, 2)]
+    (span,) = {block.batch for block in blocks}
+    known_span = json.loads((recording_folder / "expected.json").read_text())["spans"][-1]
+    assert span is not None and (span.kind, span.blocks) == ("span", 5)
+    assert span.channel.hex() == known_span["channel"]
+    assert [(block.timestamp - span.first_timestamp) // 2 for block in blocks] == list(range(5))
+    assert len(span.l1_transactions) == 1 and span.channel_bytes > 1000
     assert all(drop.rule and drop.text for block in blocks for drop in block.drops)
     assert "reading begins at L1 block 6582944" in derivation.warnings[0]
     assert list(derivation) == [], "one loop"
@@ -110,18 +139,10 @@ def test_with_and_without_an_l2_source_and_from_an_archive(
         list(over(course, l1=None, beacon=None, archive=archive))
 
 
-def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_does_not_answer() -> None:
+    url = "http://127.0.0.1:1"
     with pytest.raises(rollup_node.EndpointError) as caught:
-        list(
-            rollup_node.derive(
-                "op-sepolia",
-                l1="http://127.0.0.1:1",
-                beacon="http://127.0.0.1:1",
-                l2="http://127.0.0.1:1",
-                from_l2=5,
-                timeout=0.5,
-            )
-        )
+        list(rollup_node.derive("op-sepolia", l1=url, beacon=url, l2=url, from_l2=5, timeout=0.5))
     assert (caught.value.code, "l1" in str(caught.value)) == ("L1-UNREACHABLE", True)
 
 
@@ -143,3 +164,45 @@ def test_batches_of_a_chain_with_garbage_and_beyond_its_end(course: ServedCourse
     beyond = rollup_node.batches(chain, to_l1=course.last + 9, timeout=4.0, **arguments)
     with pytest.raises(rollup_node.EndpointError, match=f"L1 block {course.last + 1} does not exist yet"):
         list(beyond)
+
+
+@pytest.fixture
+def hanging() -> Iterator[rollup_node.Derivation]:
+    """Yield a derivation over endpoints that take a connection and answer nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        yield rollup_node.derive("op-sepolia", l1=url, beacon=url, l2=url, from_l2=5, timeout=None)
+
+
+async def test_an_event_loop_takes_blocks(course: ServedCourse, hanging: rollup_node.Derivation) -> None:
+    assert [block.number async for block in over(course)] == list(range(1, BLOCKS + 1))
+    async with over(course) as derivation:
+        async for block in derivation:
+            assert block.number == 1
+            break
+    waiting = asyncio.ensure_future(anext(aiter(hanging)))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def test_a_loop_that_is_left_ends_the_derivation(course: ServedCourse) -> None:
+    for block in over(course):
+        if block.number == 2:
+            break
+    with contextlib.suppress(KeyError):
+        for block in over(course):
+            raise KeyError(block.number)
+    with over(course) as derivation:
+        next(derivation)
+    assert list(derivation) == [] and len(list(over(course, to_l2=4))) == 4
+
+
+def test_ctrl_c_ends_it_and_a_second_call_works(course: ServedCourse, hanging: rollup_node.Derivation) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        next(hanging)
+    timer.join()
+    assert list(hanging) == [] and len(list(over(course, to_l2=3))) == 3

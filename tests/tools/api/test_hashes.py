@@ -36,20 +36,6 @@ def test_the_hash_of_attributes_is_that_of_their_fields() -> None:
     assert rollup_node.attributes_hash(ATTRIBUTES) == keccak256(rlp.encode(fields))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"timestamp": 1001},
-        {"transactions": (b"\x7ea\x02b",)},
-        {"eip1559_params": None},
-        {"min_base_fee": None},
-    ],
-)
-def test_other_attributes_have_another_hash(change: dict[str, Any]) -> None:
-    other = msgspec.structs.replace(ATTRIBUTES, **change)
-    assert rollup_node.attributes_hash(other) != rollup_node.attributes_hash(ATTRIBUTES)
-
-
 def test_an_output_root() -> None:
     parts = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
     assert rollup_node.output_root(*parts) == keccak256(bytes(32) + b"".join(parts))

@@ -1,14 +1,11 @@
 """The stages of one run in one event loop: what ends it, and that nothing is left."""
 
-import asyncio
-
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.derivation import DropsRequest, DropsResponse
-from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import Build, run_stages
 
@@ -36,7 +33,7 @@ class Client(Stage):
 
     def __init__(self, bus: Bus, meter: Meter, end: BaseException) -> None:
         self._client = bus.connect("derivation.drops", self._on_answer)
-        self._end, self._answer, self._failures = end, 0, 2
+        self._end, self._answer = end, 0
         self._task = PeriodicTask("ask", self._step)
         self.periodic_tasks = [self._task]
 
@@ -51,36 +48,22 @@ class Client(Stage):
         return 0.1
 
 
-def _builds(servers: list[Server], end: BaseException) -> dict[str, Build]:
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+
+@pytest.mark.parametrize("end", [ExitRequested(0), ExitRequested(3), ZeroDivisionError()], ids=repr)
+async def test_an_exit_and_a_bug_end_the_run_and_all_stages_are_closed(end: BaseException) -> None:
+    """test_derivation has runs that are cancelled."""
+    servers: list[Server] = []
+
     def server(bus: Bus, meter: Meter) -> Stage:
         servers.append(Server(bus, meter))
         return servers[0]
 
-    return {"derivation": server, "rpc": lambda bus, meter: Client(bus, meter, end)}
-
-
-pytestmark = pytest.mark.usefixtures("nothing_is_left")
-
-
-@pytest.mark.parametrize("code", [0, 3])
-async def test_an_exit_ends_the_run_and_all_stages_are_closed(code: int) -> None:
-    servers: list[Server] = []
-    assert await run_stages(CHANNELS, _builds(servers, ExitRequested(code))) == code
+    builds: dict[str, Build] = {"derivation": server, "rpc": lambda bus, meter: Client(bus, meter, end)}
+    if isinstance(end, ExitRequested):
+        assert await run_stages(CHANNELS, builds) == end.code
+    else:
+        with pytest.raises(ZeroDivisionError):
+            await run_stages(CHANNELS, builds)
     assert servers[0].closed
-
-
-async def test_a_bug_ends_the_run() -> None:
-    servers: list[Server] = []
-    with pytest.raises(ZeroDivisionError):
-        await run_stages(CHANNELS, _builds(servers, ZeroDivisionError()))
-    assert servers[0].closed
-
-
-async def test_a_cancelled_run_leaves_nothing() -> None:
-    servers: list[Server] = []
-    run = asyncio.create_task(run_stages(CHANNELS, _builds(servers, TemporaryError("later"))))
-    while not servers:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    await asyncio.wait([run])
-    assert run.cancelled() and servers[0].closed

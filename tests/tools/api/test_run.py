@@ -1,5 +1,6 @@
 """What a derivation is refused for before it begins, and which error ends one that has begun."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rollup_node.tools.api.run import (
     L1Source,
     ListingRun,
     forward_logs,
-    kind_of_folder,
+    has_archive,
     last_block,
     served_folder,
 )
@@ -23,7 +24,7 @@ from rollup_node.tools.inspect.l2_source import SourceError
 from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded, ReplayFailed
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.recordings import write_recording
-from tests.tools.api.test_tables import EMPTY, FIRST
+from tests.tools.api.test_blocks import EMPTY, FIRST
 
 CONFIG = L1Config(("http://127.0.0.1:9",), (PLAIN_ROLLUP,))
 CHAIN = PLAIN_ROLLUP.l1_chain_id
@@ -41,7 +42,7 @@ def test_a_folder_without_l1_data_is_an_input_error(name: str, tmp_path: Path) -
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(rollup_node.InputError, match="archive: the folder"):
-        kind_of_folder(str(tmp_path / name))
+        has_archive(str(tmp_path / name))
 
 
 def test_the_last_block_of_an_archive(tmp_path: Path) -> None:
@@ -52,9 +53,17 @@ def test_the_last_block_of_an_archive(tmp_path: Path) -> None:
         last_block(tmp_path, 77)
 
 
+@pytest.fixture(scope="module")
+def recording_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a small recording, which no test changes."""
+    folder = tmp_path_factory.mktemp("recording")
+    write_recording(folder)
+    return folder
+
+
 @pytest.mark.parametrize("name", ["l1_blocks.jsonl.gz", "expected.json"])
-async def test_a_damaged_recording_is_a_data_error(name: str, tmp_path: Path) -> None:
-    write_recording(tmp_path)
+async def test_a_damaged_recording_is_a_data_error(name: str, recording_files: Path, tmp_path: Path) -> None:
+    shutil.copytree(recording_files, tmp_path, dirs_exist_ok=True)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(rollup_node.DataError, match=r"the recorded data in .* are damaged"):
@@ -115,25 +124,18 @@ def test_the_environment_of_the_node_is_not_read(monkeypatch: pytest.MonkeyPatch
         rollup_node.derive("op-sepolia", from_l2=5, l2=URL)
 
 
-def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
-    write_recording(tmp_path)
+def test_a_recording_is_read_alone_with_its_file_of_l2_blocks(recording_files: Path, tmp_path: Path) -> None:
     with pytest.raises(rollup_node.InputError, match="only from_l2=0 is possible"):
-        _run(_folder(tmp_path), None)
+        _run(_folder(recording_files), None)
+    shutil.copytree(recording_files, tmp_path, dirs_exist_ok=True)
     (tmp_path / "l2_blocks.json").write_text("[]")
     run = _run(_folder(tmp_path), None)
     assert run._command.flags.l2_blocks == str(tmp_path / "l2_blocks.json")
-
-
-def test_recorded_data_beside_endpoints_are_refused(tmp_path: Path) -> None:
-    write_recording(tmp_path)
+    assert type(run.error_of(NoProgress("no blobs"), None)) is rollup_node.DataError
+    with_l2 = _run(_folder(recording_files))
+    assert type(with_l2.error_of(TemporaryError("L2 block 5: cannot connect"), None)) is rollup_node.EndpointError
     with pytest.raises(rollup_node.InputError, match="either l1 or the folder of recorded data"):
-        _run(SOURCE._replace(archive=str(tmp_path)))
-
-
-def test_an_l2_endpoint_beside_a_folder_is_one(tmp_path: Path) -> None:
-    write_recording(tmp_path)
-    run = _run(_folder(tmp_path))
-    assert type(run.error_of(TemporaryError("L2 block 5: cannot connect"), None)) is rollup_node.EndpointError
+        _run(SOURCE._replace(archive=str(recording_files)))
 
 
 @pytest.mark.parametrize(
@@ -164,17 +166,13 @@ def test_ranges_of_l1_that_are_none(first: int, last: int, text: str) -> None:
     assert type(result) is rollup_node.RangeError
 
 
-def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: Path) -> None:
+def test_a_reset_has_its_rule_and_a_bug_stays_one() -> None:
     run = _run()
     run.outcome.reset_rule = "T8"
     result = run.error_of(ReplayFailed("derivation cannot continue"), None)
     assert isinstance(result, rollup_node.DataError) and result.rule == "T8"
     bug = ZeroDivisionError()
     assert run.error_of(bug, None) is bug
-    write_recording(tmp_path)
-    (tmp_path / "l2_blocks.json").write_text("[]")
-    folder = _run(_folder(tmp_path), None)
-    assert type(folder.error_of(NoProgress("no blobs"), None)) is rollup_node.DataError
 
 
 def test_stages_log_to_pythons_loggers(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,14 +18,14 @@ from rollup_node.tools.api import stages
 from rollup_node.tools.api.blocks import Block
 from rollup_node.tools.api.stages import LibraryDerivationStage, LibraryEngineStage, Outcome
 from rollup_node.tools.history.start_stage import RangeStartConfig
-from rollup_node.tools.inspect.channel_sources import BatchSource
+from rollup_node.tools.inspect.batch_summary import Batch
 from rollup_node.tools.inspect.replay import compare_block
 from rollup_node.tools.inspect.replay_stage import NoProgress, ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
 from tests.tools.conftest import NewBuses
 
-SOURCE = BatchSource(b"\xc1" * 16, 99, (), "singular", 12, 1)
+SOURCE = Batch("singular", 12, 1, b"\xc1" * 16, 99, ())
 DROPPED = Dropped(DropEffect.PAST, TimestampPast(1, 2), None)
 
 
@@ -39,22 +39,11 @@ def test_drops_are_taken_once_and_only_the_newest_are_kept(monkeypatch: pytest.M
     assert outcome.take_drops() == ((), 0)
 
 
-@pytest.fixture
-def derivation(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path) -> tuple[LibraryDerivationStage, Outcome]:
-    """Return the stage, and what it tells the others."""
-    config = DerivationConfig(chain.rollup, L1_CHAIN, ahead=0)
+def test_resets_and_unavailable_data_are_noted(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path) -> None:
     outcome = Outcome()
+    config = DerivationConfig(chain.rollup, L1_CHAIN, ahead=0)
     bus = new_buses(tmp_path)["derivation"]
-    return LibraryDerivationStage(config, bus, Meter("derivation"), outcome, assume_parents=True), outcome
-
-
-def test_what_is_derived_is_noted(chain: ChainFixture, derivation: tuple[LibraryDerivationStage, Outcome]) -> None:
-    stage, outcome = derivation
-    assert stage.deriver.assume_parents
-    stage._sources.accepted = SOURCE
-    assert stage._handle(DROPPED)
-    stage._handle(AttributesReady(0, 0, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(100), True))
-    assert outcome.batch == SOURCE and [drop.rule for drop in outcome.take_drops()[0]] == [TimestampPast.rule]
+    stage = LibraryDerivationStage(config, bus, Meter("derivation"), outcome, assume_parents=True)
     stage._handle(NeedReset(BlobsNotFound(5)))
     assert outcome.reset_rule == BlobsNotFound.rule
     for message, text in ((BlobsUnavailable(b"", False, "gone"), "gone"), (BlobsResponse(b"", ()), "")):
@@ -62,8 +51,11 @@ def test_what_is_derived_is_noted(chain: ChainFixture, derivation: tuple[Library
         assert outcome.unavailable == text
 
 
-async def test_blocks_wait_until_they_are_wanted(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path) -> None:
+async def test_blocks_wait_until_they_are_wanted(
+    chain: ChainFixture, new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """That time does not count as one without progress."""
+    monkeypatch.setattr(stages, "MAX_DROPS", 1)
     wanted, emitted = asyncio.Event(), []
 
     async def emit(block: Block) -> None:
@@ -75,14 +67,16 @@ async def test_blocks_wait_until_they_are_wanted(chain: ChainFixture, new_buses:
     bus = new_buses(tmp_path)["engine"]
     stage = LibraryEngineStage(RangeStartConfig(replay, 0, 0, 0, 0), bus, Meter("engine"), outcome, emit)
     outcome.batch = SOURCE
-    outcome.drop(DROPPED)
+    for _ in range(3):
+        outcome.drop(DROPPED)
     attributes = chain.attributes(chain.genesis, 100)
     derived = AttributesReady(1, 1, chain.genesis, attributes, chain.l1_ref(100), True)
     stage._patience._since -= 60.0
     writing = asyncio.create_task(stage._write_block(compare_block(chain.rollup, derived, None)))
     while not emitted:
         await asyncio.sleep(0)
-    assert not writing.done() and (emitted[0].number, len(emitted[0].drops)) == (1, 1)
+    assert not writing.done() and emitted[0].number == 1
+    assert (len(emitted[0].drops), emitted[0].drops_omitted) == (1, 2)
     wanted.set()
     await writing
     await stage._wait()

@@ -1,19 +1,17 @@
 """A stream ends with the loop that takes it, however that ends: nothing is left, and another one works."""
 
 import asyncio
-import contextlib
-import os
-import signal
-import socket
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 import rollup_node
-from rollup_node.tools.api.stream import QUEUED, Background, Ended
-from tests.support.servers.course_servers import ServedCourse
-from tests.tools.api.conftest import over
+from rollup_node.tools.api import stream
+from rollup_node.tools.api.stream import QUEUED, Background, Ended, ProgressBar
 
 Emit = Callable[[int], Awaitable[None]]
 
@@ -83,50 +81,56 @@ async def test_an_event_loop_is_not_blocked() -> None:
     background.stop()
 
 
-BLOCKS = 56
-
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
+class Bar:
+    """Records what tqdm is told."""
+
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments, self.count, self.closed = arguments, 0, False
+        bars.append(self)
+
+    def update(self, count: int) -> None:
+        self.count += count
+
+    def close(self) -> None:
+        self.closed = True
+
+
+bars: list[Bar] = []
+
+
 @pytest.fixture
-def hanging() -> Iterator[rollup_node.Derivation]:
-    """Yield a derivation over endpoints that take a connection and answer nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        yield rollup_node.derive("op-sepolia", l1=url, beacon=url, l2=url, from_l2=5, timeout=None)
+def tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace tqdm by a recorder, and find it installed."""
+    module = ModuleType("tqdm")
+    module.tqdm = Bar  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tqdm", module)
+    monkeypatch.setattr(stream, "find_spec", lambda name: module)
+    bars.clear()
 
 
-async def test_an_event_loop_takes_blocks(course: ServedCourse, hanging: rollup_node.Derivation) -> None:
-    chain, urls = rollup_node.Chain.load(course.options[-1]), course.urls
-    derivation = rollup_node.aderive(chain, l1=urls.l1, beacon=urls.beacon, from_l2=0)
-    assert [block.number async for block in derivation] == list(range(1, BLOCKS + 1))
-    async with rollup_node.aderive(chain, l1=urls.l1, beacon=urls.beacon, from_l2=0) as derivation:
-        async for block in derivation:
-            assert block.number == 1
-            break
-    waiting = asyncio.ensure_future(anext(aiter(hanging)))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
+@pytest.mark.parametrize(
+    ("is_notebook", "wanted", "count"),
+    [(True, None, 1), (True, False, 0), (False, None, 0), (False, True, 1)],
+)
+@pytest.mark.usefixtures("tqdm")
+def test_a_bar_counts_the_blocks_of_the_range(
+    is_notebook: bool, wanted: bool | None, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook has one by default."""
+    notebook = ModuleType("IPython")
+    notebook.get_ipython = type("ZMQInteractiveShell" if is_notebook else "TerminalInteractiveShell", (), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    bar = ProgressBar(wanted, 10, 15)
+    for number in (11, 12, 15):
+        bar.update(number)
+    bar.close()
+    assert [(shown.arguments["total"], shown.count, shown.closed) for shown in bars] == [(5, 5, True)] * count
 
 
-def test_a_loop_that_is_left_ends_the_derivation(course: ServedCourse) -> None:
-    for block in over(course):
-        if block.number == 2:
-            break
-    with contextlib.suppress(KeyError):
-        for block in over(course):
-            raise KeyError(block.number)
-    with over(course) as derivation:
-        next(derivation)
-    assert list(derivation) == [] and len(list(over(course, to_l2=4))) == 4
-
-
-def test_ctrl_c_ends_it_and_a_second_call_works(course: ServedCourse, hanging: rollup_node.Derivation) -> None:
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        next(hanging)
-    timer.join()
-    assert list(hanging) == [] and len(list(over(course, to_l2=3))) == 3
+def test_a_bar_that_is_wanted_needs_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(rollup_node.InputError, match="needs the package tqdm"):
+        ProgressBar(True, 0, 9)

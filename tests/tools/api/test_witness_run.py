@@ -8,7 +8,7 @@ import pytest
 import rollup_node
 from rollup_node.tools.api.witness_run import WitnessRun
 from rollup_node.tools.inspect.replay_stage import ReplayFailed
-from tests.tools.api.test_tables import EMPTY
+from tests.tools.api.test_blocks import EMPTY
 from tests.tools.witness.conftest import packs, witness_folder
 
 __all__ = ["packs", "witness_folder"]

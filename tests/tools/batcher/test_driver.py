@@ -21,7 +21,6 @@ from rollup_node.tools.batcher.driver import (
     BatcherConfig,
     BatchSubmitter,
     BlockUnavailable,
-    Key,
     parse_arguments,
 )
 from rollup_node.tools.devnet.chain.eth_api import EthApi
@@ -48,7 +47,7 @@ class BatcherHarness:
         self.rollup = parse_rollup_config(text.encode()).config
         self.safe = genesis
         self.state_file = tmp_path / "batcher.json"
-        self.channel, self.added = channel, dict[int, bytes]()
+        self.channel = channel
         self.missing: set[str] = set()
         self.not_found = 0
 
@@ -81,7 +80,7 @@ class BatcherHarness:
         apps = map(json_rpc_app, (l1_methods, l2_methods, {"optimism_syncStatus": self.status}))
         async with listening(*apps) as (l1, engine, node):
             files = (self.rollup, BATCHER_KEY, self.channel, self.state_file)
-            submitter = BatchSubmitter(BatcherConfig(l1, engine, node, *files, added=self.added))
+            submitter = BatchSubmitter(BatcherConfig(l1, engine, node, *files))
             self.mine()
             try:
                 yield submitter
@@ -136,16 +135,6 @@ async def test_unsafe_blocks_are_posted_once(tmp_path: Path, channel: ChannelCon
         assert len(harness.batches()) == 1
     state = json.loads(harness.state_file.read_text())
     assert (state["channels"], state["restarts"], state["blobs"]) == (2, 0, 2 if channel.blobs else 0)
-
-
-async def test_transactions_that_a_block_does_not_have(harness: BatcherHarness) -> None:
-    harness.added = {2: b"\x02\xc0"}
-    async with harness.running() as submitter:
-        harness.extend(3)
-        await submitter.step()
-        harness.mine()
-    result = [batch.transactions for batch in harness.batches()]
-    assert [len(item) for item in result] == [1, 2, 1] and tuple(result[1])[1] == b"\x02\xc0"
 
 
 async def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
@@ -221,10 +210,3 @@ def test_arguments(tmp_path: Path) -> None:
     other = parse_arguments([*required, "--batch=singular", "--da=calldata", "--compression=zlib"])
     assert other.channel == SINGULAR_CALLDATA
     assert parse_arguments([*required, "--add=4=02c0", "--add=9=05"]).added == {4: b"\x02\xc0", 9: b"\x05"}
-
-
-KEY = Key(bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"))
-
-
-def test_address_of_a_well_known_development_key() -> None:
-    assert KEY.address.hex() == "f39fd6e51aad88f6f4ce6ab8827279cfffb92266"

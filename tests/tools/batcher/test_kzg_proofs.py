@@ -81,6 +81,8 @@ def test_by_ckzg_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kzg_proofs, "setup_pays", lambda: True)
     elements, commitment, proof = OF_CKZG[1]
     assert compute_proof(blob_of(elements), bytes.fromhex(commitment)).hex() == proof
+    for offered, holds in ((proof, True), (OF_CKZG[0][2], False)):
+        assert verify_proof(blob_of(elements), bytes.fromhex(commitment), bytes.fromhex(offered)) is holds
 
 
 @pytest.mark.parametrize("infinity", [b"\xc0" + b"\x01" * 47, b"\xe0" + bytes(47), b"\xdf" + b"\xff" * 47])

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from rollup_node.tools.batcher.driver import Key
-from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import DEV_KEYS, rollup_json
 from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
-from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks, read_alloc
+from rollup_node.tools.devnet.l2_genesis import l2_genesis, read_alloc
 from rollup_node.tools.devnet.settings import parse
 
 START = 1_800_000_000
@@ -23,27 +22,6 @@ def genesis(*forks: str, alloc: Path | None = None) -> dict[str, Any]:
 
 def address(key: Key) -> str:
     return "0x" + key.address.hex()
-
-
-def test_other_forks_are_named() -> None:
-    result = genesis("karst=20", "lagoon=30")
-    assert other_forks(result, fork_offsets(("karst=20", "lagoon=30"))) == []
-    assert other_forks(result, fork_offsets(("karst=20",))) == ["lagoon"]
-    assert other_forks(result, fork_offsets(("jovian=5", "karst=20", "lagoon=31"))) == ["jovian", "lagoon"]
-
-
-def test_activation_times_are_offsets_from_genesis() -> None:
-    result = genesis("canyon=20", "ecotone=30")
-    config = result["config"]
-    assert (config["regolithTime"], config["canyonTime"], config["deltaTime"]) == (0, START + 20, START + 30)
-    assert config["shanghaiTime"] == START + 20 and config["cancunTime"] == START + 30
-    assert not {"fjordTime", "pragueTime", "osakaTime"} & config.keys()
-    assert result["extraData"] == "0x"
-    assert parse_genesis(json.dumps(result).encode()).block.header.withdrawals_root is None
-
-
-def test_extra_data_has_the_format_of_the_first_fork() -> None:
-    assert [len(genesis(f"{fork}=0")["extraData"]) for fork in ("granite", "holocene", "jovian")] == [2, 20, 36]
 
 
 @pytest.mark.parametrize(("fork", "packed"), [("delta=0", False), ("ecotone=9", False), ("ecotone=0", True)])

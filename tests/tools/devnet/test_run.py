@@ -16,7 +16,7 @@ from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.run import RunResult, UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import FAULTS, DevnetSettings, parse
-from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, NoProgress, SilentView, View
+from rollup_node.tools.devnet.status import LineView, NetworkStatus, NodeHeads, NoProgress, View
 
 EQUAL = RunResult(31, 30, 26, True, 40.5, {"sequencer": []}, None, 12.3)
 
@@ -62,7 +62,6 @@ def test_the_report_on_faults_decides_as_well(
         (ProgramExited("batcher exited"), (), "error: batcher exited"),
         (PermissionError(13, "Permission denied", "/tmp/x"), (), "error: /tmp/x: Permission denied"),
         (OSError("no space"), (), "error: no space"),
-        (EQUAL, ("--blocks", "0"), "error: --blocks: must be at least 1, not 0"),
         (EQUAL, ("--prepare",), "error: --prepare: give the --data-dir to write into"),
         (KeyboardInterrupt(), (), "interrupted before the output roots were compared"),
     ],
@@ -90,12 +89,16 @@ def test_faults_need_a_checkout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 def test_prepare_writes_the_files_for_external_engines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "net"
-    assert cli.main(["--prepare", "--data-dir", str(directory)]) == 0
+    assert cli.main(["--prepare", "--data-dir", str(directory), "--fork", "canyon=20", "--fork", "ecotone=30"]) == 0
     assert {"l1-genesis.json", "l2-genesis.json", "jwt.txt", "l1-chain-config.json"} <= {
         path.name for path in directory.iterdir()
     }
     genesis = [json.loads((directory / f"{layer}-genesis.json").read_text()) for layer in ("l1", "l2")]
     assert genesis[0]["timestamp"] == genesis[1]["timestamp"]
+    config, start = genesis[1]["config"], int(genesis[1]["timestamp"], 16)
+    names = ("regolith", "canyon", "shanghai", "ecotone", "cancun", "fjord", "prague")
+    times = [0, start + 20, start + 20, start + 30, start + 30, None, None]
+    assert [config.get(f"{name}Time") for name in names] == times, "also by the names that other engines read"
     assert capsys.readouterr().out.startswith("wrote l1-genesis.json, l2-genesis.json and jwt.txt into ")
 
 
@@ -150,7 +153,7 @@ async def run_until_end(
         stop.set()
     async with asyncio.timeout(10):
         status, first_safe = await runs.wait_for_end(
-            network.check, network.poll, faults, parse(flags), SilentView(), stop, started
+            network.check, network.poll, faults, parse(flags), LineView(None, True), stop, started
         )
     return status.nodes["verifier"], first_safe
 
@@ -189,8 +192,6 @@ def test_a_given_directory_is_kept_and_locked(tmp_path: Path) -> None:
     value = tmp_path / "data"
     with data_directory(value):
         (value / "network.json").write_text("{}")
-        with pytest.raises(UnusableDirectory, match="another network runs in it"), data_directory(value):
-            pass
     with data_directory(value):
         assert not (value / "network.json").exists(), "chains start from genesis"
 

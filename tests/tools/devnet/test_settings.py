@@ -16,19 +16,19 @@ from rollup_node.tools.devnet.files import (
     l1_genesis,
     write_secrets,
 )
-from rollup_node.tools.devnet.fork_offsets import LATE_L1_FORKS, SettingsError, fork_offsets
+from rollup_node.tools.devnet.fork_offsets import LATE_L1_FORKS, SettingsError
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.ports import (
     LOOPBACK,
-    PortInUse,
     Ports,
     address,
     bootnode,
     peer_options,
     reserved,
 )
-from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
-from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenario
+from rollup_node.tools.devnet.settings import parse
+
+NODES = ("sequencer", "verifier")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,22 @@ from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenar
         ("--forged-l1", "--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint"),
         ("--sequencing-window 0", "--sequencing-window: must be at least 1, not 0"),
         ("--fork lagoon=9 --lagoon-bundle judge=auto", "--lagoon-bundle judge=auto: there is no node 'judge'"),
+        ("--fork bedrock=1", "--fork bedrock=1: unknown fork 'bedrock'; one of regolith, canyon"),
+        ("--fork canyon", "--fork canyon: must be NAME=OFFSET"),
+        ("--fork canyon=9999999999", "--fork canyon=9999999999: must be NAME=OFFSET"),
+        ("--fork canyon=1 --fork canyon=2", "--fork: the same fork is given twice"),
+        (
+            "--fork canyon=9 --fork delta=8",
+            "--fork: fork delta set to 8, but prior fork canyon has higher offset 9; give ascending offsets, and from ",
+        ),
+        ("--fork jovian=5 --fork karst=5", "--fork: fork karst set to 5, but prior fork jovian activates at the same"),
+        ("--l1-forks=", "--l1-forks : unknown fork ''; one of osaka, bpo1, bpo2, amsterdam, fulu, gloas"),
+        ("--l1-forks gloas", "--l1-forks gloas: must be NAME=OFFSET"),
+        ("--l1-forks osaka=1,fulu=2", "--l1-forks: the same fork is given twice"),
+        (
+            "--l1-forks osaka=9,gloas=8",
+            "--l1-forks osaka=9,gloas=8: give ascending offsets, in the order osaka, bpo1, bpo2, amsterdam",
+        ),
     ],
 )
 def test_invalid_flags(words: str, error: str) -> None:
@@ -106,30 +122,6 @@ def test_sequencers_come_first() -> None:
 
 def test_the_da_server_is_honest_unless_a_mode_is_given() -> None:
     assert [parse(words).altda for words in ([], ["--altda"], ["--altda=lying"])] == [None, "honest", "lying"]
-
-
-def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = parse([])
-    services = with_scenarios(plain, [Scenario("a", (Fault(Role.SIGNER, Action.RESET),))])
-    assert (services.altda, services.signer, services.conductor) == ("honest", True, True)
-    assert with_scenarios(parse(["--altda", "slow"]), services.scenarios).altda == "slow"
-    assert with_scenarios(plain, ()) == plain
-    deep = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64),))])
-    assert deep.l1_block_time == 1 and (deep.finalized_distance or 0) > 64 + 64 and deep.forks == plain.forks
-    across = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64, across=True),))])
-    assert across.forks == fork_offsets(["isthmus=0", "jovian=62"])
-    assert with_scenarios(plain, [Scenario("a", events=(Event(fill=True),))]).small_disk
-    gloas = with_scenarios(plain, [Scenario("a", events=(Event(kill="blobs"),), gloas=True)])
-    assert gloas.l1_forks["amsterdam"] > 0 and plain.l1_forks == {}
-    proven = with_scenarios(plain, [Scenario("a", faults=(Fault(Role.L1, Action.FORGED),), checkpoint=True)])
-    assert proven.checkpoint is not None and proven.forged_l1 and plain.checkpoint is None and not plain.forged_l1
-    library = tmp_path / "libfaketime.so.1"
-    jump = Scenario("a", events=(Event(clock=5),))
-    monkeypatch.setenv("LIBFAKETIME", str(library))
-    assert unmet(jump) == "libfaketime.so.1 is not installed; LIBFAKETIME can name its file"
-    assert unmet(services.scenarios[0]) is None
-    library.touch()
-    assert unmet(jump) is None and with_scenarios(plain, [jump]).clock_library == library
 
 
 FORKS = FORK_NAMES[1:]
@@ -170,36 +162,14 @@ def test_l1_fork_offsets(forks: str, expected: dict[str, int]) -> None:
     assert parse([f"--l1-forks={forks}"]).l1_forks == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ("--fork=bedrock=1", "unknown fork 'bedrock'; one of regolith, canyon"),
-        ("--fork=canyon", "must be NAME=OFFSET"),
-        ("--fork=canyon=9999999999", "must be NAME=OFFSET"),
-        ("--fork=canyon=1 --fork=canyon=2", "given twice"),
-        ("--fork=canyon=9 --fork=delta=8", "prior fork canyon has higher offset 9"),
-        ("--fork=isthmus=5 --fork=karst=9", "prior fork jovian activates at the same time after genesis"),
-        ("--fork=jovian=5 --fork=karst=5", "give ascending offsets, and from Jovian on a different one per fork"),
-        ("--l1-forks=", "unknown fork ''; one of osaka, bpo1, bpo2, amsterdam, fulu, gloas"),
-        ("--l1-forks=gloas", "must be NAME=OFFSET"),
-        ("--l1-forks=osaka=1,fulu=2", "the same fork is given twice"),
-        ("--l1-forks=osaka=9,gloas=8", "give ascending offsets, in the order osaka, bpo1, bpo2, amsterdam"),
-    ],
-)
-def test_invalid_fork_offsets(words: str, error: str) -> None:
-    with pytest.raises(SettingsError, match=rf"^{words.partition('=')[0]}") as refusal:
-        parse(words.split())
-    assert error in str(refusal.value) and "\n" not in str(refusal.value)
-
-
 def test_secrets_are_private_and_kept(tmp_path: Path) -> None:
     files = NetworkFiles(tmp_path)
-    write_secrets(files, ("sequencer", "verifier"))
+    write_secrets(files, NODES)
     paths = [files.jwt, files.batcher_key, files.peer_key("sequencer"), files.peer_key("verifier")]
     contents = [path.read_text() for path in paths]
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in paths)
     assert all(len(text.strip()) == 64 for text in contents) and len(set(contents)) == 4
-    write_secrets(files, ("sequencer", "verifier", "verifier-2"))
+    write_secrets(files, (*NODES, "verifier-2"))
     assert [path.read_text() for path in paths] == contents
     assert files.peer_key("verifier-2").exists()
 
@@ -218,9 +188,6 @@ def test_late_forks_of_l1() -> None:
         assert blobs is not None and blobs.update_fraction == chain.update_fraction(time)
 
 
-NODES = ("sequencer", "verifier")
-
-
 def numbers(ports: Ports) -> list[int]:
     nodes = (port for name in NODES for port in astuple(ports.nodes[name]))
     services = (ports.signer, ports.conductor, ports.da_server, ports.forged_l1, ports.forged_beacon)
@@ -235,24 +202,10 @@ def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
                 socket.create_server((LOOPBACK, port))
 
 
-def test_a_port_in_use_is_named() -> None:
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        error = f"port {port} is in use; give another --base-port"
-        with pytest.raises(PortInUse, match=error), reserved(port, NODES):
-            pass
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> NetworkFiles:
-    files = NetworkFiles(tmp_path)
-    write_secrets(files, ("sequencer", "verifier"))
-    return files
-
-
-def test_peers_and_signing(files: NetworkFiles) -> None:
+def test_peers_and_signing(tmp_path: Path) -> None:
     """A sequencer signs with a key or a signer and dials those before it; a verifier dials all."""
-    write_secrets(files, ("sequencer-2",))
+    files = NetworkFiles(tmp_path)
+    write_secrets(files, (*NODES, "sequencer-2"))
     ports = {"sequencer": 9000, "sequencer-2": 9002}
     first, second = (address(files, name, port) for name, port in ports.items())
     options = {name: peer_options(files, name, 9000, ports) for name in (*ports, "verifier")}

@@ -63,7 +63,7 @@ class Replayed:
         """Return the transactions, by their first byte, of a batch that is accepted."""
         self.events.batch_accepted(read)
         source = self.events.accepted
-        return [] if source is None else [item[0] for item in source.transactions]
+        return [] if source is None else [item[0] for item in source.l1_transactions]
 
 
 def test_a_batch_has_the_transactions_of_its_channel() -> None:

@@ -1,42 +1,19 @@
-"""The flags and programs of a local network of several chains, the messages between them, and a source that lies."""
+"""The programs of a local network of several chains, the messages between them, and a source that lies."""
 
-from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.interop_messages import executing_message
-from rollup_node.tools.devnet.fork_offsets import SettingsError
 from rollup_node.tools.multichain.lying_source import HEADS, LIES, ZERO, LyingSource
 from rollup_node.tools.multichain.messages import KINDS, LOGGER, WRONG, Messages, execution_call
 from rollup_node.tools.multichain.programs import ChainsPrograms, port_count
 from rollup_node.tools.multichain.settings import parse
 from tests.support.servers.http_listener import json_rpc_app, listening
-
-
-@pytest.mark.parametrize(
-    ("flags", "text"),
-    [
-        (["--chains=0"], "--chains 0: expected 1 to 8"),
-        (["--chains=9"], "--chains 9: expected 1 to 8"),
-        (["--chains=2", "--supernodes=5"], "--supernodes 5: expected 1 to 4"),
-        (["--chains=2", "--l1-block-time=0"], "--l1-block-time 0: expected 1 to 60 seconds"),
-        (["--chains=2", "--l2-block-time=61"], "--l2-block-time 61: expected 1 to 60 seconds"),
-        (["--chains=2", "--invalid=3"], "--invalid: it needs --interop"),
-        (["--chains=2", "--lie=3"], "--lie: it needs --interop"),
-        (["--chains=2", "--interop", "--wrong=cycle"], "--wrong: it needs --invalid"),
-        (["--chains=2", "--interop", "--invalid=2", "--wrong=expired"], "--wrong expired: it needs --expiry"),
-        (["--chains=2", "--fork=nope=1"], "nope"),
-    ],
-)
-def test_wrong_flags(flags: list[str], text: str) -> None:
-    with pytest.raises(SettingsError, match=text):
-        parse(flags)
 
 
 def test_ports_are_as_many_as_are_used(tmp_path: Path) -> None:
@@ -46,15 +23,6 @@ def test_ports_are_as_many_as_are_used(tmp_path: Path) -> None:
     assert list(numbers) == []
     assert list(network.supernodes) == ["supernode", "supernode-2", "op-supernode"]
     assert [local.id for local in network.chains] == [901, 902, 903]
-
-
-def test_a_supernode_is_given_options_that_it_has(tmp_path: Path) -> None:
-    network = ChainsPrograms(parse(["--chains=2", "--interop"]), tmp_path, count(20_000), None)
-    network.activation = 1234
-    words = network.supernode_command("supernode")
-    options = read_supernode_options(words[words.index("supernode") + 1 :], {})
-    assert not options.errors and not options.warnings
-    assert list(options.chains) == ["901", "902"] and options.own["interop.activation-timestamp"] == 1234
 
 
 @pytest.mark.parametrize("has_own", [True, False])
@@ -105,37 +73,20 @@ def status_at(number: int) -> dict[str, Any]:
     return {**heads, "unsafe_l2": heads[HEADS[0]]}
 
 
-class Told:
-    """What a sequencer hears of a supernode with the status `status`."""
-
-    def __init__(self, client: JsonRpcClient, source: LyingSource) -> None:
-        self.client, self.source, self.status = client, source, status_at(9)
-
-    async def ask(self) -> Any:
-        return await self.client.call("optimism_syncStatus")
-
-
-@pytest.fixture
-async def told() -> AsyncIterator[Told]:
-    heard: list[Told] = []
-    methods = {"optimism_syncStatus": lambda: heard[0].status, "optimism_rollupConfig": lambda: {"l2_chain_id": 901}}
+async def test_what_is_told() -> None:
+    truth, heard = status_at(20), dict[str, Any]()
+    told = [status_at(9), *(truth for lie in LIES if lie != "an error")]
+    methods = {"optimism_syncStatus": lambda: told.pop(0), "optimism_rollupConfig": lambda: {"l2_chain_id": 901}}
     async with listening(json_rpc_app(methods)) as (url,):
         source = LyingSource(url, 2)
         await source.start()
         client = JsonRpcClient(source.url, timeout=5.0)
-        heard.append(Told(client, source))
-        yield heard[0]
+        assert await client.call("optimism_syncStatus") == status_at(9)
+        for lie in LIES:
+            source.lie = lie
+            heard[lie] = None if lie == "an error" else await client.call("optimism_syncStatus")
         await client.close()
         await source.close()
-
-
-async def test_what_is_told(told: Told) -> None:
-    await told.ask()
-    told.status = truth = status_at(20)
-    heard: dict[str, Any] = {}
-    for lie in LIES:
-        told.source.lie = lie
-        heard[lie] = None if lie == "an error" else await told.ask()
     block = heard["a block that nobody has"]["safe_l2"]
     assert (block["number"], block["timestamp"], block["parentHash"]) == (21, 1042, truth["local_safe_l2"]["hash"])
     assert all(heard["other blocks"][name]["hash"] != truth[name]["hash"] for name in HEADS)

@@ -25,15 +25,23 @@ from tests.tools.inspect.test_status_screen import SUPERNODE
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--chains=0"], "error: --chains 0: expected 1 to 8"),
-        (["--chains", "9"], "error: --chains 9: expected 1 to 8"),
-        (["--nodes=0"], "error: --nodes: must be at least 1, not 0"),
+        ("--chains=0", "--chains 0: expected 1 to 8"),
+        ("--chains 9", "--chains 9: expected 1 to 8"),
+        ("--chains=2 --supernodes=5", "--supernodes 5: expected 1 to 4"),
+        ("--chains=2 --l1-block-time=0", "--l1-block-time 0: expected 1 to 60 seconds"),
+        ("--chains=2 --l2-block-time=61", "--l2-block-time 61: expected 1 to 60 seconds"),
+        ("--chains=2 --invalid=3", "--invalid: it needs --interop"),
+        ("--chains=2 --lie=3", "--lie: it needs --interop"),
+        ("--chains=2 --interop --wrong=cycle", "--wrong: it needs --invalid"),
+        ("--chains=2 --interop --invalid=2 --wrong=expired", "--wrong expired: it needs --expiry"),
+        ("--chains=2 --fork=nope=1", "--fork nope=1: unknown fork 'nope'"),
+        ("--nodes=0", "--nodes: must be at least 1, not 0"),
     ],
 )
-def test_wrong_flags_are_one_line(flags: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(flags) == 1
+def test_wrong_flags_are_one_line(flags: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(flags.split()) == 1
     output = capsys.readouterr()
-    assert output.err.startswith(text) and output.err.count("\n") == 1 and not output.out
+    assert output.err.startswith(f"error: {text}") and output.err.count("\n") == 1 and not output.out
 
 
 def test_a_run_of_several_chains_is_asked_for_by_its_flag(capsys: pytest.CaptureFixture[str]) -> None:

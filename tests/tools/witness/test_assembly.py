@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -60,14 +61,19 @@ def test_a_second_store_has_the_same_files(
     assert PreimageFolder(witness_folder).local(L1_HEAD, "it").hex() == manifest.l1_head.hash[2:]
 
 
-def test_output_roots_executions_and_the_l1_config_are_in_the_store(packs: PackFolder, tmp_path: Path) -> None:
-    known = packs.get(range_name(FIRST, LAST), RangeResult, "it")
-    shared = PackFolder(tmp_path / "packs")
-    shared.create()
+def _with_result(packs: PackFolder, folder: Path, **changes: Any) -> PackFolder:
+    """Return a copy of the packs whose range has another result."""
+    name, result = range_name(FIRST, LAST), PackFolder(folder / "packs")
+    result.create()
     for path in packs.path.iterdir():
-        (shared.path / path.name).hardlink_to(path)
-    (shared.path / range_name(FIRST, LAST)).unlink()
-    shared.put(range_name(FIRST, LAST), msgspec.structs.replace(known, agreed=b"agreed" * 20, claimed=b"claimed"))
+        if path.name != name:
+            (result.path / path.name).hardlink_to(path)
+    result.put(name, msgspec.structs.replace(packs.get(name, RangeResult, "it"), **changes))
+    return result
+
+
+def test_output_roots_executions_and_the_l1_config_are_in_the_store(packs: PackFolder, tmp_path: Path) -> None:
+    shared = _with_result(packs, tmp_path, agreed=b"agreed" * 20, claimed=b"claimed")
     for number in range(FIRST + 1, LAST + 1):
         shared.put(execution_name(number), (b"node %d" % number, b"code"))
     manifest = assemble(shared, [(FIRST, LAST)], CHAIN, b"{}")
@@ -79,13 +85,5 @@ def test_output_roots_executions_and_the_l1_config_are_in_the_store(packs: PackF
 
 
 def test_a_reorg_during_the_run_is_noticed(packs: PackFolder, tmp_path: Path) -> None:
-    shared = PackFolder(tmp_path / "packs")
-    shared.create()
-    for path in packs.path.iterdir():
-        (shared.path / path.name).hardlink_to(path)
-    known = packs.get(range_name(FIRST, LAST), RangeResult, "it")
-    (shared.path / range_name(FIRST, LAST)).unlink()
-    other = BlockId(BASE, bytes(32))
-    shared.put(range_name(FIRST, LAST), msgspec.structs.replace(known, base=other))
     with pytest.raises(WitnessError, match=f"L1 was reorganized at block {BASE}"):
-        assembled(shared)
+        assembled(_with_result(packs, tmp_path, base=BlockId(BASE, bytes(32))))

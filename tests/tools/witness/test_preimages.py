@@ -6,8 +6,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS
 from rollup_node.stages.protocol.keccak import keccak256
@@ -64,14 +62,6 @@ def test_a_value_is_removed_with_its_folder(store: PreimageFolder) -> None:
         assert [path.name for path in store.path.iterdir()] == ["kvformat"]
 
 
-@given(st.binary(max_size=300))
-def test_what_is_put_is_read(tmp_path_factory: pytest.TempPathFactory, value: bytes) -> None:
-    store = PreimageFolder(tmp_path_factory.mktemp("store") / "s")
-    store.create()
-    store.put_hashed(value)
-    assert store.hashed(keccak256(value), "it") == value
-
-
 def test_a_missing_and_an_altered_value_are_named(store: PreimageFolder) -> None:
     digest = keccak256(b"value")
     with pytest.raises(WitnessError, match=rf"^the witness lacks a node \(keccak 0x{digest.hex()}, 02"):
@@ -111,10 +101,6 @@ def test_elements_of_zero_are_links_where_the_file_system_has_them(
     assert store.blob(b"\x01" + sha256(COMMITMENT).digest()[1:], "blob 0") == (blob, COMMITMENT, b"proof")
     links = [path.stat().st_nlink for path in store.path.glob("05*/*.txt") if path.read_text() == "00" * 32]
     assert links == [1 if code else 96] * 96
-
-
-def test_keys_have_the_type_in_place_of_the_first_byte() -> None:
-    assert preimage_key(KeyType.BLOB, bytes(range(32))) == b"\x05" + bytes(range(1, 32))
 
 
 def test_the_elements_of_a_blob_are_kept_by_the_roots_of_unity() -> None:

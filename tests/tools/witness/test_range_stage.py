@@ -8,18 +8,15 @@ import msgspec
 import pytest
 
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
-from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload, output_preimage, payload_block_hash
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.inspect.l2_source import FileSource, SourceError
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
-from rollup_node.tools.recorded.encoded_blocks import decode_header
-from rollup_node.tools.witness.packs import L2Pack, PackFolder, RangeResult, execution_name, l2_name, range_name
+from rollup_node.tools.witness.packs import PackFolder, execution_name
 from rollup_node.tools.witness.range_stage import EXECUTE, RecordingSource, WitnessRangeConfig, WitnessRangeStage
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.servers.http_listener import json_rpc_app, listening
@@ -55,34 +52,11 @@ def _derived(chain: ChainFixture) -> tuple[AttributesReady, ExecutionPayload, Ex
     return AttributesReady(1, 1, parent, attributes, chain.l1_ref(105), True), chain.payloads[parent.hash], payload
 
 
-async def test_blocks_that_are_read_are_kept(chain: ChainFixture, packs: PackFolder) -> None:
+async def test_a_block_whose_header_is_not_shown_is_refused(chain: ChainFixture, packs: PackFolder) -> None:
     payload = chain.payloads[chain.build(1)[1].hash]
-    source = RecordingSource(FileSource({1: payload}), packs)
-    assert await source.payload(1) == payload and await source.payload(2) is None
-    pack = packs.get(l2_name(1), L2Pack, "it")
-    assert header_hash(decode_header(pack.header)) == pack.hash == payload.block_hash
-    assert pack.transactions == payload.transactions and not packs.has(l2_name(2))
     wrong = msgspec.structs.replace(payload, gas_used=payload.gas_used + 1)
     with pytest.raises(SourceError, match="L2 block 1 has a header that its payload does not show"):
         await RecordingSource(FileSource({1: wrong}), packs).payload(1)
-    await source.close()
-
-
-async def test_the_last_block_ends_the_range_with_its_result(
-    chain: ChainFixture, new_stage: NewStage, packs: PackFolder
-) -> None:
-    derived, safe, payload = _derived(chain)
-    stage = new_stage()
-    stage._source = RecordingSource(FileSource({1: safe, 2: payload}), packs)
-    with pytest.raises(ExitRequested) as ended:
-        await stage._compare(derived)
-    assert ended.value.code == 0
-    result = packs.get(range_name(1, 2), RangeResult, "it")
-    assert (result.base, result.head) == (BASE, chain.l1_ref(105).id)
-    root = safe.withdrawals_root
-    expected = b"" if root is None else output_preimage(safe.state_root, root, safe.block_hash)
-    assert result.agreed == expected
-    await stage.close()
 
 
 async def test_a_storage_root_in_the_header_makes_the_output(

@@ -8,7 +8,6 @@ import pytest
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.tasks import VerifyBlobs
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks as l1_tasks
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.protocol.types import BlockId
@@ -16,9 +15,8 @@ from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.recorded.encoded_blocks import ordered_values
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.witness.packs import PackFolder, StoredPack, blob_name, l1_name, receipts_name
-from rollup_node.tools.witness.recording_stage import Recorder, RecordingConfig, build
+from rollup_node.tools.witness.recording_stage import Recorder
 from tests.support.chains.recorded_witness import FILTERS, HEAD, body_of, receipts_body, with_receipts
-from tests.tools.conftest import NewBuses
 
 
 @pytest.fixture
@@ -83,8 +81,3 @@ def test_blobs_are_kept_with_a_proof_that_holds(
     stored = packs.store.blob(versioned, "it")
     assert stored[:2] == (blob, commitment) and verify_proof(*stored)
     assert len(packs.get(blob_name(versioned), StoredPack, "it").keys) == packs.store.count()
-
-
-def test_the_stage_serves_the_tasks_of_all_processes(new_buses: NewBuses, tmp_path: Path) -> None:
-    stage = build(RecordingConfig(str(tmp_path), "base"), new_buses(tmp_path)["compute"], Meter("compute"))
-    assert stage.worker is not None

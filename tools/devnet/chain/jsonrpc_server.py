@@ -6,7 +6,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from aiohttp import web
@@ -159,7 +159,7 @@ class IpcListener:
 
 
 class Listener:
-    """An application that listens on a port.
+    """An application that listens on a port, also as a context manager.
 
     For port 0 a free one is chosen, and `url` and `port` have it once started."""
 
@@ -184,6 +184,13 @@ class Listener:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._runner.server, self.host, self.port, ssl=self._context)
         self.port = self._server.sockets[0].getsockname()[1]
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
 
     async def stop(self) -> None:
         """Close the port and all connections."""

@@ -8,13 +8,7 @@ from msgspec.structs import replace
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L2Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
-from rollup_node.stages.protocol.headers import (
-    EMPTY_REQUESTS_HASH,
-    EMPTY_UNCLES_HASH,
-    ZERO_NONCE,
-    Header,
-    header_hash,
-)
+from rollup_node.stages.protocol.headers import EMPTY_REQUESTS_HASH, Header, header_hash
 from rollup_node.stages.protocol.l1_info import SIZES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -222,29 +216,12 @@ class L2Execution(BlockExecution):
 
     def seal(self) -> Block:
         """Commit the state; the sealed block. Raises InvalidBlock without the deposit that the fork requires."""
-        state_root = self.state.commit()
-        attributes, rules = self._attributes, self._headers
         if self.l2.da_footprint and not self.executed:
             raise InvalidBlock("missing deposit transaction")
-        header = Header(
-            parent_hash=self._parent.hash,
-            uncles_hash=EMPTY_UNCLES_HASH,
-            miner=attributes.fee_recipient,
-            state_root=state_root,
-            transactions_root=self.transactions_root(),
-            receipts_root=self.receipts_root(),
-            logs_bloom=self.bloom.to_bytes(256, "big"),
-            difficulty=0,
-            number=self.context.number,
-            gas_limit=attributes.gas_limit,
-            gas_used=self.gas_used,
-            timestamp=attributes.timestamp,
-            extra_data=attributes.extra_data,
-            mix_hash=attributes.prev_randao,
-            nonce=ZERO_NONCE,
-            base_fee=self.context.base_fee,
-        )
-        header = with_fork_fields(header, rules, self.state, attributes.parent_beacon_root, self._da_footprint)
+        attributes = self._attributes
+        header = self.header(self._parent.hash, attributes.extra_data)
+        root = attributes.parent_beacon_root
+        header = with_fork_fields(header, self._headers, self.state, root, self._da_footprint)
         return Block(header_hash(header), header, tuple(self.executed))
 
     # --- deposits --------------------------------------------------------------------------------------------------

@@ -35,51 +35,26 @@ _LONGEST_MATCH = 262
 _TAIL = 13
 
 
+def _field(slot: int, shift: int = 0, bits: int = 256) -> "cached_property[int]":
+    return cached_property(lambda parameters: parameters.state.storage(L1_BLOCK, slot) >> shift & (1 << bits) - 1)
+
+
 class FeeParameters:
-    """The fee parameters in L1Block's storage; each slot is read at its first use."""
+    """The fee parameters in L1Block's storage: fees in wei, scalars in millionths, the overhead in gas.
+
+    Overhead and `scalar` are those before Ecotone. Each slot is read at its first use."""
+
+    base_fee = _field(1)
+    overhead = _field(5)
+    scalar = _field(6)
+    base_fee_scalar = _field(3, 96, 32)
+    blob_base_fee_scalar = _field(3, 64, 32)
+    blob_base_fee = _field(7)
+    operator_fee_scalar = _field(8, 64, 32)
+    operator_fee_constant = _field(8, 0, 64)
 
     def __init__(self, state: State) -> None:
-        self._state = state
-
-    @cached_property
-    def base_fee(self) -> int:
-        """The L1 origin's base fee in wei."""
-        return self._state.storage(L1_BLOCK, 1)
-
-    @cached_property
-    def overhead(self) -> int:
-        """The overhead in gas, before Ecotone."""
-        return self._state.storage(L1_BLOCK, 5)
-
-    @cached_property
-    def scalar(self) -> int:
-        """The scalar in millionths, before Ecotone."""
-        return self._state.storage(L1_BLOCK, 6)
-
-    @cached_property
-    def base_fee_scalar(self) -> int:
-        """The scalar of the base fee in millionths."""
-        return self._state.storage(L1_BLOCK, 3) >> 96 & 0xFFFFFFFF
-
-    @cached_property
-    def blob_base_fee_scalar(self) -> int:
-        """The scalar of the blob base fee in millionths."""
-        return self._state.storage(L1_BLOCK, 3) >> 64 & 0xFFFFFFFF
-
-    @cached_property
-    def blob_base_fee(self) -> int:
-        """The L1 origin's blob base fee in wei."""
-        return self._state.storage(L1_BLOCK, 7)
-
-    @cached_property
-    def operator_fee_scalar(self) -> int:
-        """The operator fee scalar."""
-        return self._state.storage(L1_BLOCK, 8) >> 64 & 0xFFFFFFFF
-
-    @cached_property
-    def operator_fee_constant(self) -> int:
-        """The operator fee constant in wei."""
-        return self._state.storage(L1_BLOCK, 8) & 0xFFFFFFFFFFFFFFFF
+        self.state = state
 
     @property
     def is_packed(self) -> bool:

@@ -78,7 +78,7 @@ def genesis_block(store: StateDatabase, fields: Mapping[str, Any], chain: ChainS
         raise GenesisError("no `alloc` object")
     state_root = load_alloc(store, alloc)
     try:
-        header = _header(fields, state_root)
+        header = genesis_header(fields, state_root)
     except (ValueError, TypeError, AttributeError) as error:
         raise GenesisError(f"header field: {error}") from None
     rules = chain.schedule.l2(header.timestamp)
@@ -86,7 +86,10 @@ def genesis_block(store: StateDatabase, fields: Mapping[str, Any], chain: ChainS
     return Block(header_hash(header), header, ())
 
 
-def _header(fields: Mapping[str, Any], state_root: bytes) -> Header:
+def genesis_header(fields: Mapping[str, Any], state_root: bytes) -> Header:
+    """Return the header in a genesis file without the fields of forks after London.
+
+    Raises ValueError, TypeError or AttributeError for a malformed field."""
     base_fee = fields.get("baseFeePerGas")
     return Header(
         parent_hash=data(fields.get("parentHash")) or ZERO_HASH,

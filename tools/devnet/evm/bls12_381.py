@@ -50,29 +50,29 @@ def pairing_gas(data: bytes) -> int:
 def g1_add(data: bytes) -> bytes:
     """Return the sum of two G1 points, without a subgroup check."""
     _require(len(data) == 2 * _G1)
-    return _padded((_g1(data[:_G1]) + _g1(data[_G1:])).to_xy_bytes_be())
+    return _padded(_g1(data[:_G1], False) + _g1(data[_G1:], False))
 
 
 def g2_add(data: bytes) -> bytes:
     """Return the sum of two G2 points, without a subgroup check."""
     _require(len(data) == 2 * _G2)
-    return _g2_padded(_g2(data[:_G2]) + _g2(data[_G2:]))
+    return _padded(_g2(data[:_G2], False) + _g2(data[_G2:], False))
 
 
 def g1_sum(data: bytes) -> bytes:
     """Return a multi-scalar multiplication of points in the G1 subgroup."""
     from py_arkworks_bls12381 import G1Point
 
-    points, scalars = _terms(data, _G1, _g1_checked)
-    return _padded(G1Point.multiexp_unchecked(points, scalars).to_xy_bytes_be())
+    points, scalars = _terms(data, _G1, _g1)
+    return _padded(G1Point.multiexp_unchecked(points, scalars))
 
 
 def g2_sum(data: bytes) -> bytes:
     """Return a multi-scalar multiplication of points in the G2 subgroup."""
     from py_arkworks_bls12381 import G2Point
 
-    points, scalars = _terms(data, _G2, _g2_checked)
-    return _g2_padded(G2Point.multiexp_unchecked(points, scalars))
+    points, scalars = _terms(data, _G2, _g2)
+    return _padded(G2Point.multiexp_unchecked(points, scalars))
 
 
 def pairing(data: bytes) -> bytes:
@@ -80,8 +80,8 @@ def pairing(data: bytes) -> bytes:
     from py_arkworks_bls12381 import GT
 
     _require(len(data) > 0 and len(data) % _PAIR == 0)
-    ones = [_g1_checked(data[at : at + _G1]) for at in range(0, len(data), _PAIR)]
-    twos = [_g2_checked(data[at + _G1 : at + _PAIR]) for at in range(0, len(data), _PAIR)]
+    ones = [_g1(data[at : at + _G1]) for at in range(0, len(data), _PAIR)]
+    twos = [_g2(data[at + _G1 : at + _PAIR]) for at in range(0, len(data), _PAIR)]
     return int(GT.pairing_check(ones, twos)).to_bytes(32, "big")
 
 
@@ -90,7 +90,7 @@ def map_to_g1(data: bytes) -> bytes:
     from py_arkworks_bls12381 import G1Point
 
     _require(len(data) == 64)
-    return _padded(G1Point.map_from_fp_be(_unpadded(data)).to_xy_bytes_be())
+    return _padded(G1Point.map_from_fp_be(_unpadded(data)))
 
 
 def map_to_g2(data: bytes) -> bytes:
@@ -98,7 +98,7 @@ def map_to_g2(data: bytes) -> bytes:
     from py_arkworks_bls12381 import G2Point
 
     _require(len(data) == 128)
-    return _g2_padded(G2Point.map_from_fp2_be(_unpadded(data)))
+    return _padded(G2Point.map_from_fp2_be(_unpadded(data)))
 
 
 def _require(holds: bool) -> None:
@@ -123,46 +123,35 @@ def _unpadded(data: bytes) -> bytes:
     return b"".join(part[16:] for part in parts)
 
 
-def _padded(coordinates: bytes) -> bytes:
+def _padded(point: Any) -> bytes:
+    coordinates = point.to_xy_bytes_be()
     return b"".join(bytes(16) + coordinates[at : at + 48] for at in range(0, len(coordinates), 48))
 
 
-def _g2_padded(point: Any) -> bytes:
-    return _padded(point.to_xy_bytes_be())
-
-
-def _g1(data: bytes) -> Any:
+def _g1(data: bytes, is_checked: bool = True) -> Any:
     from py_arkworks_bls12381 import G1Point
 
-    return _decoded(G1Point, data)
+    return _decoded(G1Point, data, is_checked)
 
 
-def _g2(data: bytes) -> Any:
+def _g2(data: bytes, is_checked: bool = True) -> Any:
     from py_arkworks_bls12381 import G2Point
 
-    return _decoded(G2Point, data)
+    return _decoded(G2Point, data, is_checked)
 
 
-def _decoded(kind: Any, data: bytes) -> Any:
-    """Return a point on the curve; all zeros are the point at infinity. Raises ExceptionalHalt."""
+def _decoded(kind: Any, data: bytes, is_checked: bool) -> Any:
+    """Return a point on the curve, of the subgroup if `is_checked`; all zeros are the point at infinity.
+
+    Raises ExceptionalHalt."""
     coordinates = _unpadded(data)
     if not any(coordinates):
         return kind.identity()
     try:
-        return kind.from_xy_bytes_unchecked_be(coordinates)
+        point = kind.from_xy_bytes_unchecked_be(coordinates)
     except ValueError as error:
         raise ExceptionalHalt(f"invalid bls12-381 point: {error}") from None
-
-
-def _g1_checked(data: bytes) -> Any:
-    point = _g1(data)
-    _require(point.is_in_subgroup())
-    return point
-
-
-def _g2_checked(data: bytes) -> Any:
-    point = _g2(data)
-    _require(point.is_in_subgroup())
+    _require(not is_checked or point.is_in_subgroup())
     return point
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, ZERO_NONCE, Header
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import bloom_mask
@@ -362,13 +363,27 @@ class BlockExecution:
         self.state.note_access(len(self.executed))
         return entry
 
-    def transactions_root(self) -> Hash:
-        """Return the trie root of the transactions so far."""
-        return ordered_root([entry.transaction.raw for entry in self.executed])
-
-    def receipts_root(self) -> Hash:
-        """Return the trie root of the receipts so far."""
-        return ordered_root([entry.receipt for entry in self.executed])
+    def header(self, parent_hash: Hash, extra_data: bytes = b"") -> Header:
+        """Commit the state, and return the header of the block without the fields of forks after London."""
+        context = self.context
+        return Header(
+            parent_hash=parent_hash,
+            uncles_hash=EMPTY_UNCLES_HASH,
+            miner=context.coinbase,
+            state_root=self.state.commit(),
+            transactions_root=ordered_root([entry.transaction.raw for entry in self.executed]),
+            receipts_root=ordered_root([entry.receipt for entry in self.executed]),
+            logs_bloom=self.bloom.to_bytes(256, "big"),
+            difficulty=0,
+            number=context.number,
+            gas_limit=context.gas_limit,
+            gas_used=self.gas_used,
+            timestamp=context.timestamp,
+            extra_data=extra_data,
+            mix_hash=context.prev_randao,
+            nonce=ZERO_NONCE,
+            base_fee=context.base_fee,
+        )
 
 
 def encode_receipt(

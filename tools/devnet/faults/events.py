@@ -67,6 +67,7 @@ class Programs(Protocol):
     """The programs of the network."""
 
     l1: str
+    nodes: dict[str, str]
     disk: SmallDisk | None
     clock: OwnClock | None
 

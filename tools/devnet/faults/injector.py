@@ -8,13 +8,13 @@ import os
 import random
 import signal
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, suppress
-from pathlib import Path
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet.engine.backend import drop_last_blocks
+from rollup_node.tools.devnet.faults.events import Programs
 
 RECOVERY_SECONDS = 60.0
 RECOVERY_BLOCKS = 2
@@ -24,21 +24,6 @@ MAX_LOST_BLOCKS = 3
 
 Fault = Callable[[str], Awaitable[None]]
 """A fault of the leading sequencer, which is named."""
-
-
-class Programs(Protocol):
-    """The programs of the network."""
-
-    nodes: dict[str, str]
-
-    def stopped(self, program: str) -> AbstractContextManager[None]:
-        """Kill a program, and start it again at the end of the context."""
-
-    def node_pids(self, name: str) -> dict[str, int]:
-        """Return the process id of each role of a node, the supervisor included."""
-
-    def engine_data(self, name: str) -> Path:
-        """Return the directory in which the engine of a node keeps its chain."""
 
 
 class NoRecovery(RuntimeError):

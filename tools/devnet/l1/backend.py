@@ -3,20 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from rollup_node.stages.l1.light_client.network import Preset
-from rollup_node.stages.protocol.headers import (
-    EMPTY_REQUESTS_HASH,
-    EMPTY_UNCLES_HASH,
-    ZERO_NONCE,
-    Header,
-    header_hash,
-)
+from rollup_node.stages.protocol.headers import EMPTY_REQUESTS_HASH, header_hash
 from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
+from rollup_node.tools.devnet.engine.genesis import genesis_header
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.forks import l1_rules
@@ -105,23 +102,19 @@ class L1Backend:
 
         The new head."""
         head = self.chain.head
-        depth = min(depth, head.number - self.chain.genesis.number)
-        self._branch += 1
-        self._replaced = head
-        block = self.chain.ancestor(head, head.number - depth)
-        for number in range(block.number + 1, head.number + 1):
-            block = self._build(block, self._label(number).header.timestamp, empty=True)
-            self.chain.insert(block)
-        self._switch(block)
-        return self.mine(head.header.timestamp + self.slot_seconds)
+        return self._branch_off(self.chain.ancestor(head, max(self.chain.genesis.number, head.number - depth)))
 
     def switch_back(self) -> Block:
         """Go back to the branch before the last reorg, one block longer than the one that replaced it; the new head.
 
         Raises ValueError if there was no reorg."""
-        block, head = self._replaced, self.chain.head
-        if block is None:
+        if self._replaced is None:
             raise ValueError("there was no reorg")
+        return self._branch_off(self._replaced)
+
+    def _branch_off(self, block: Block) -> Block:
+        """Replace the canonical blocks above the number of this one, on which as many empty ones follow."""
+        head = self.chain.head
         self._branch += 1
         self._replaced = head
         for number in range(block.number + 1, head.number + 1):
@@ -226,23 +219,8 @@ class L1Backend:
 
 
 def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase, rules: EvmRules) -> Block:
-    header = Header(
-        parent_hash=ZERO_HASH,
-        uncles_hash=EMPTY_UNCLES_HASH,
-        miner=ZERO_ADDRESS,
-        state_root=load_alloc(store, genesis["alloc"]),
-        transactions_root=EMPTY_ROOT,
-        receipts_root=EMPTY_ROOT,
-        logs_bloom=bytes(256),
-        difficulty=0,
-        number=from_quantity(genesis.get("number", "0x0")),
-        gas_limit=from_quantity(genesis["gasLimit"]),
-        gas_used=0,
-        timestamp=from_quantity(genesis["timestamp"]),
-        extra_data=b"",
-        mix_hash=ZERO_HASH,
-        nonce=ZERO_NONCE,
-        base_fee=from_quantity(genesis["baseFeePerGas"]),
+    header = replace(
+        genesis_header(genesis, load_alloc(store, genesis["alloc"])),
         withdrawals_root=EMPTY_ROOT,
         blob_gas_used=0,
         excess_blob_gas=0,
@@ -255,32 +233,16 @@ def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase, rules: EvmR
 
 
 def _seal(execution: BlockExecution, parent: Block, excess_blob_gas: int, beacon_root: Hash) -> Block:
-    context, rules = execution.context, execution.rules
     # Before the commit, which reads accounts for reasons of its own.
     access_list_hash = execution.state.access_list_hash() if isinstance(execution.state, RecordingState) else None
-    header = Header(
-        parent_hash=parent.hash,
-        uncles_hash=EMPTY_UNCLES_HASH,
-        miner=context.coinbase,
-        state_root=execution.state.commit(),
-        transactions_root=execution.transactions_root(),
-        receipts_root=execution.receipts_root(),
-        logs_bloom=execution.bloom.to_bytes(256, "big"),
-        difficulty=0,
-        number=context.number,
-        gas_limit=context.gas_limit,
-        gas_used=execution.gas_used,
-        timestamp=context.timestamp,
-        extra_data=b"",
-        mix_hash=context.prev_randao,
-        nonce=ZERO_NONCE,
-        base_fee=context.base_fee,
+    header = replace(
+        execution.header(parent.hash),
         withdrawals_root=EMPTY_ROOT,
         blob_gas_used=execution.blob_gas_used,
         excess_blob_gas=excess_blob_gas,
         parent_beacon_root=beacon_root,
         requests_hash=EMPTY_REQUESTS_HASH,
         block_access_list_hash=access_list_hash,
-        slot_number=context.slot_number if rules.slot_number else None,
+        slot_number=execution.context.slot_number if execution.rules.slot_number else None,
     )
     return Block(header_hash(header), header, tuple(execution.executed))

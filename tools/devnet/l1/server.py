@@ -75,18 +75,10 @@ async def serve(backend: L1Backend, port: int, beacon_port: int) -> None:
     """Serve and mine until cancelled; prints URLs and genesis hash once it listens."""
     beacon_api = beacon.application(backend)
     light_client_routes.add_routes(beacon_api, backend)
-    listeners = [
-        Listener(application(JsonRpc(L1Methods(backend).methods())), port),
-        Listener(beacon_api, beacon_port),
-    ]
-    for listener in listeners:
-        await listener.start()
-    print(f"L1 {listeners[0].url} beacon {listeners[1].url} genesis {to_hex(backend.chain.genesis.hash)}", flush=True)
-    try:
+    l1 = application(JsonRpc(L1Methods(backend).methods()))
+    async with Listener(l1, port) as rpc, Listener(beacon_api, beacon_port) as api:
+        print(f"L1 {rpc.url} beacon {api.url} genesis {to_hex(backend.chain.genesis.hash)}", flush=True)
         await mine_in_slots(backend)
-    finally:
-        for listener in listeners:
-            await listener.stop()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

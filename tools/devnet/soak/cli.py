@@ -4,18 +4,15 @@ import argparse
 import asyncio
 import os
 import random
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rollup_node.tools.devnet.fork_offsets import SettingsError
-from rollup_node.tools.devnet.ports import PortInUse
-from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
+from rollup_node.tools.devnet.run import data_directory
 from rollup_node.tools.devnet.soak.lanes import LEAST_PAUSE
 from rollup_node.tools.devnet.soak.programs import usable_faults
-from rollup_node.tools.devnet.soak.report import Line, PageError, ReportError, Totals, add_up, encode, table, with_table
+from rollup_node.tools.devnet.soak.report import Line, ReportError, Totals, add_up, encode, table, with_table
 from rollup_node.tools.devnet.soak.run import SoakSettings, soak
 from rollup_node.tools.faults.scenario import parse_scenarios
 
@@ -28,21 +25,8 @@ class SoakError(Exception):
     """A flag or a file cannot be used; the text is one line for the user."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Exit with 0 if the soak passed, or the report was printed."""
-    try:
-        args = _parser().parse_args(argv)
-        return _soak(args) if args.command == "soak" else _report(args)
-    except (SoakError, ReportError, PageError, SettingsError, UnusableDirectory, PortInUse) as error:
-        print(f"error: {error}", file=sys.stderr)
-    except OSError as error:
-        print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        return 130
-    return 1
-
-
-def _soak(namespace: argparse.Namespace) -> int:
+def soak_command(namespace: argparse.Namespace) -> int:
+    """Exit with 0 if the soak passed. Raises SoakError, ReportError and what a network raises."""
     seconds = 3600 * (namespace.hours or 0) + 60 * (namespace.minutes or 0)
     if not 0 < seconds < float("inf"):
         raise SoakError("--hours or --minutes: give a time above 0")
@@ -69,7 +53,8 @@ def _soak(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _report(namespace: argparse.Namespace) -> int:
+def report_command(namespace: argparse.Namespace) -> int:
+    """Print the sums of a report. Raises ReportError, and PageError for a page without a place for them."""
     lines = list(table(read(namespace.file)))
     print("\n".join(lines))
     if namespace.page is not None:
@@ -104,12 +89,9 @@ def appended(path: Path) -> Iterator[Callable[[Line], None]]:
         yield write
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tools/chaos", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser(
-        "soak", help="random kills, stops, faults, reorgs, leaves and joins", allow_abbrev=False
-    )
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add both commands to those of `tools/chaos`."""
+    command = commands.add_parser("soak", help="random kills, stops, faults, reorgs, leaves and joins")
     command.add_argument("--hours", type=float)
     command.add_argument("--minutes", type=float)
     command.add_argument("--seed", type=int, help="of the schedule; without it a random one")
@@ -118,7 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--report", type=Path, metavar="FILE", help="append to this file, whose runs add up")
     command.add_argument("--data-dir", type=Path, help="keep logs here")
     command.add_argument("--log-level", default="info", help="of the nodes")
-    command = commands.add_parser("report", help="print the sums of a report", allow_abbrev=False)
+    command = commands.add_parser("report", help="print the sums of a report")
     command.add_argument("file", type=Path, metavar="FILE")
     command.add_argument("--page", type=Path, metavar="FILE", help="write the table into this page too")
-    return parser

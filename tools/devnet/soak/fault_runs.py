@@ -25,14 +25,14 @@ from rollup_node.tools.devnet.cli import FAILURES, exit_code, failure_text
 from rollup_node.tools.devnet.network import clear
 from rollup_node.tools.devnet.run import data_directory, run
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
-from rollup_node.tools.devnet.soak.report import PageError, with_table
+from rollup_node.tools.devnet.soak.cli import SCENARIOS, SoakError, add_commands, report_command, soak_command
+from rollup_node.tools.devnet.soak.report import PageError, ReportError, with_table
 from rollup_node.tools.devnet.soak.watch import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.status import choose
 from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios, select
 from rollup_node.tools.faults.verdict import ResultsError, Verdict, parse_run, results_table, roots_text, summary, table
 
 TABLE = "scenarios"
-SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
 
 
 @dataclasses.dataclass
@@ -56,7 +56,7 @@ class Results:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit with 0 if every scenario passed and the nodes have one chain."""
     args = _parser().parse_args(sys.argv[1:] if argv is None else argv)
-    return exit_code(lambda: _COMMANDS[args.command](args), ScenarioError)
+    return exit_code(lambda: _COMMANDS[args.command](args), ScenarioError, SoakError, ReportError, PageError)
 
 
 def _scenarios(namespace: argparse.Namespace) -> tuple[Scenario, ...]:
@@ -145,12 +145,8 @@ def _table(namespace: argparse.Namespace) -> int:
             return 1
     lines = list(results_table(runs))
     print("\n".join(lines))
-    try:
-        if namespace.page is not None:
-            namespace.page.write_text(with_table(namespace.page.read_text(), TABLE, lines))
-    except PageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if namespace.page is not None:
+        namespace.page.write_text(with_table(namespace.page.read_text(), TABLE, lines))
     return 0
 
 
@@ -189,10 +185,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--data-dir", type=Path, help="keep logs here")
     command.add_argument("--json", action="store_true", help="print one line of JSON")
+    add_commands(commands)
     return parser
 
 
-_COMMANDS = {"list": _list, "run": _run, "table": _table}
+_COMMANDS = {"list": _list, "run": _run, "table": _table, "soak": soak_command, "report": report_command}
 
 
 if __name__ == "__main__":

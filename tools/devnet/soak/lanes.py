@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from rollup_node.tools.devnet.settings import SEQUENCER
+
+if TYPE_CHECKING:
+    from rollup_node.tools.devnet.soak.programs import SoakPrograms
 
 SUPERVISOR, SWEEPER = "supervisor", "sweeper"
 ROLES = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", SWEEPER, SUPERVISOR)
@@ -152,39 +155,6 @@ class Process(NamedTuple):
     ticks: int
 
 
-class Network(Protocol):
-    """What a lane sees of the network, and does to it. Safe heads are block numbers."""
-
-    nodes: tuple[str, ...]
-
-    def processes(self, node: str) -> dict[str, Process]:
-        """Return the processes of a node by role, the supervisor included; of a node that is starting some or none."""
-
-    def safe(self, node: str) -> int | None:
-        """Return the last known safe head of a node; None if it does not answer."""
-
-    def send(self, process: Process, number: signal.Signals) -> None:
-        """Send a signal to a process if it still runs."""
-
-    async def end(self, node: str, number: signal.Signals) -> str:
-        """End a node by a signal to its supervisor; what was wrong with its end."""
-
-    def start(self, node: str) -> None:
-        """Start a node that was ended."""
-
-    async def set_fault(self, node: str, name: str) -> None:
-        """Let a fault of the node's endpoints hold; none with an empty name."""
-
-    async def restart_engine(self, node: str, seconds: float, lost: int | None) -> None:
-        """Kill the engine of a node, and start it after `seconds` without its last `lost` blocks; None for all."""
-
-    def erase(self, node: str) -> None:
-        """Remove what a node that was ended has kept."""
-
-    async def reorg(self, depth: int) -> None:
-        """Replace the last blocks of L1."""
-
-
 class Disturbed:
     """Whether the sequencer or L1 is disturbed, and when the last action on either ended.
 
@@ -211,7 +181,7 @@ class Lane:
 
     def __init__(
         self,
-        network: Network,
+        network: "SoakPrograms",
         node: str,
         actions: Iterator[Action],
         disturbed: Disturbed,

@@ -181,10 +181,6 @@ class SoakPrograms:
         """Replace the last blocks of L1."""
         await self._client(self._network.l1).call("dev_reorg", depth)
 
-    def log(self, node: str) -> Path:
-        """Return the log of a node."""
-        return self._network.files.log(node)
-
 
 def kept_files(root: Path, node: str) -> list[Path]:
     """Return the databases of a node, with what belongs to them."""

@@ -1,4 +1,4 @@
-"""JSON-RPC, the pool and the block chain in memory."""
+"""JSON-RPC, the pool, and transactions as JSON."""
 
 import asyncio
 from typing import Any
@@ -13,29 +13,20 @@ from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import encode_transaction, signing_hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
-from rollup_node.tools.devnet.chain import blocks as chain_blocks
 from rollup_node.tools.devnet.chain import transaction_pool as pools
-from rollup_node.tools.devnet.chain.blocks import (
-    Block,
-    bare_transaction_json,
-)
-from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.chain.blocks import bare_transaction_json
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
-from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.transactions import (
     InvalidTransaction,
     SignedTransaction,
     read_signed,
     read_transaction,
 )
-from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.chains.l2_test_chain import CHAIN_ID, L2TestChain, call_data
+from tests.support.chains.l2_test_chain import CHAIN_ID, L2TestChain
 from tests.support.chains.signed_transactions import unsigned_transaction
-from tests.support.servers.http_listener import json_rpc_app, listening
 
 KEY = Key(b"\x31" * 32)
-MINT = call_data("mint(uint256)", 100)
 
 
 @pytest.mark.parametrize("kind", range(5))
@@ -58,98 +49,6 @@ def test_a_deposit() -> None:
     raw = encode_deposit(msgspec.structs.replace(decode_deposit(raw), is_system=True))
     result = bare_transaction_json(read_transaction(raw, CHAIN_ID))
     assert result["isSystemTx"] is True and transaction_from_json(result) == raw, "before Regolith"
-
-
-class FilterHarness:
-    """A chain at its genesis, and its methods."""
-
-    def __init__(self) -> None:
-        self.l2 = L2TestChain()
-        self.backend: L2Backend = self.l2.backend()
-        self.methods = EthApi(self.backend, "test").methods()
-
-    def __call__(self, method: str, *parameters: Any) -> Any:
-        return self.methods[method](*parameters)
-
-    def mint(self, nonce: int) -> Block:
-        return self.l2.extend(self.backend, self.l2.transfer(0, nonce, TOKEN, 0, MINT))
-
-
-@pytest.fixture
-def api() -> FilterHarness:
-    return FilterHarness()
-
-
-def test_new_blocks_and_logs_are_reported_once(api: FilterHarness) -> None:
-    blocks, logs = api("eth_newBlockFilter"), api("eth_newFilter", {"address": to_hex(TOKEN), "fromBlock": "latest"})
-    others = api("eth_newFilter", {"address": "0x" + "11" * 20})
-    assert api("eth_getFilterChanges", blocks) == [] and api("eth_getFilterChanges", logs) == []
-    first, second = api.mint(0), api.l2.extend(api.backend)
-    assert api("eth_getFilterChanges", blocks) == [to_hex(first.hash), to_hex(second.hash)]
-    (log,) = api("eth_getFilterChanges", logs)
-    assert (log["blockHash"], log["removed"]) == (to_hex(first.hash), False)
-    assert api("eth_getFilterChanges", others) == []
-    assert api("eth_getFilterChanges", blocks) == [] and api("eth_getFilterChanges", logs) == []
-    api("eth_uninstallFilter", logs)
-    for name in (logs, "0x1"):
-        with pytest.raises(JsonRpcError, match="filter not found"):
-            api("eth_getFilterChanges", name)
-    assert api("eth_uninstallFilter", logs) is False and api("eth_uninstallFilter", blocks) is True
-
-
-def test_the_logs_of_replaced_blocks_are_reported_as_removed(api: FilterHarness) -> None:
-    genesis = api.backend.chain.head
-    blocks, logs = api("eth_newBlockFilter"), api("eth_newFilter", {"address": to_hex(TOKEN)})
-    old = api.mint(0)
-    api("eth_getFilterChanges", blocks), api("eth_getFilterChanges", logs)
-    api.backend.set_head(genesis)
-    new = api.l2.extend(api.backend, api.l2.transfer(1, 0), api.l2.transfer(0, 0, TOKEN, 0, MINT))
-    assert api("eth_getFilterChanges", blocks) == [to_hex(new.hash)]
-    result = [(log["blockHash"], log["removed"]) for log in api("eth_getFilterChanges", logs)]
-    assert result == [(to_hex(old.hash), True), (to_hex(new.hash), False)]
-
-
-def test_filters_are_bounded(api: FilterHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain_blocks, "MAX_FILTERS", 2)
-    first, second = api("eth_newBlockFilter"), api("eth_newBlockFilter")
-    api("eth_getFilterChanges", first)
-    api("eth_newBlockFilter")
-    assert api("eth_getFilterChanges", first) == [], "it was read later than the second"
-    with pytest.raises(JsonRpcError, match="filter not found"):
-        api("eth_getFilterChanges", second)
-    monkeypatch.setattr(chain_blocks, "MAX_CHANGES", 1)
-    api.l2.extend(api.backend)
-    api.l2.extend(api.backend)
-    with pytest.raises(JsonRpcError, match="more than 1 blocks since"):
-        api("eth_getFilterChanges", first)
-
-
-async def test_web3_reads_the_chain_as_a_batcher_does(api: FilterHarness) -> None:
-    from eth_utils.address import to_checksum_address
-    from web3 import AsyncHTTPProvider, AsyncWeb3
-
-    account = to_checksum_address("0x" + "ee" * 20)
-    async with listening(json_rpc_app(api.methods)) as (url,):
-        provider = AsyncHTTPProvider(url)
-        eth: Any = AsyncWeb3(provider).eth
-        new_blocks, minted = await eth.filter("latest"), await eth.filter({"address": TOKEN})
-        block = api.mint(0)
-        assert [bytes(get_new_entry) for get_new_entry in await new_blocks.get_new_entries()] == [block.hash]
-        (entry,) = await minted.get_new_entries()
-        assert bytes(entry["blockHash"]) == block.hash
-        assert await eth.block_number == 1 and await eth.chain_id == 901 and await eth.syncing is False
-        assert bytes((await eth.get_block("latest", True))["hash"]) == block.hash
-        receipt = await eth.get_transaction_receipt(block.transactions[0].hash)
-        assert receipt["status"] == 1 and (await eth.get_block_receipts(1))[0]["blockNumber"] == 1
-        fees = await eth.fee_history(1, "latest", [10.0])
-        assert len(fees["baseFeePerGas"]) == 2
-        for value in (await eth.gas_price, await eth.max_priority_fee, await eth.blob_base_fee):
-            assert value > 0
-        assert await eth.get_balance(account) == 0 and await eth.get_transaction_count(account, "pending") == 0
-        assert await eth.estimate_gas({"from": account, "to": account, "value": 0}) >= 21_000
-        assert bytes(await eth.call({"to": account})) == b"" and bytes(await eth.get_code(account)) == b""
-        assert len(await eth.get_logs({"fromBlock": 0})) == 1
-        await provider.disconnect()
 
 
 def refuse() -> None:

@@ -1,4 +1,4 @@
-"""The eth_* methods; the objects of blocks rebuild to the blocks' own hashes and roots."""
+"""The eth_* methods and filters; the objects of blocks rebuild to the blocks' own hashes and roots."""
 
 from typing import Any
 
@@ -11,9 +11,12 @@ from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.chain import blocks as chain_blocks
+from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
 from tests.support.chains.l2_test_chain import L2TestChain, call_data
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 MINT = call_data("mint(uint256)", 100)
 TRANSFER = keccak256(b"Transfer(address,address,uint256)")
@@ -36,6 +39,9 @@ class EthApiHarness:
 
     def __call__(self, method: str, *parameters: Any) -> Any:
         return self.methods[method](*parameters)
+
+    def mint(self) -> Block:
+        return self.l2.extend(self.backend, self.l2.transfer(0, 2, TOKEN, 0, MINT))
 
 
 @pytest.fixture
@@ -143,3 +149,75 @@ def test_transactions_of_a_block_by_their_index(api: EthApiHarness) -> None:
         assert result == [*block["transactions"], None]
     last = block["transactions"][-1]["hash"]
     assert api("eth_getRawTransactionByHash", last) == api("debug_getRawTransaction", last) != "0x"
+
+
+def test_new_blocks_and_logs_are_reported_once(api: EthApiHarness) -> None:
+    blocks, logs = api("eth_newBlockFilter"), api("eth_newFilter", {"address": to_hex(TOKEN), "fromBlock": "latest"})
+    others = api("eth_newFilter", {"address": "0x" + "11" * 20})
+    assert api("eth_getFilterChanges", blocks) == [] and api("eth_getFilterChanges", logs) == []
+    first, second = api.mint(), api.l2.extend(api.backend)
+    assert api("eth_getFilterChanges", blocks) == [to_hex(first.hash), to_hex(second.hash)]
+    (log,) = api("eth_getFilterChanges", logs)
+    assert (log["blockHash"], log["removed"]) == (to_hex(first.hash), False)
+    assert api("eth_getFilterChanges", others) == []
+    assert api("eth_getFilterChanges", blocks) == [] and api("eth_getFilterChanges", logs) == []
+    api("eth_uninstallFilter", logs)
+    for name in (logs, "0x1"):
+        with pytest.raises(JsonRpcError, match="filter not found"):
+            api("eth_getFilterChanges", name)
+    assert api("eth_uninstallFilter", logs) is False and api("eth_uninstallFilter", blocks) is True
+
+
+def test_the_logs_of_replaced_blocks_are_reported_as_removed(api: EthApiHarness) -> None:
+    before = api.backend.chain.head
+    blocks, logs = api("eth_newBlockFilter"), api("eth_newFilter", {"address": to_hex(TOKEN)})
+    old = api.mint()
+    api("eth_getFilterChanges", blocks), api("eth_getFilterChanges", logs)
+    api.backend.set_head(before)
+    new = api.l2.extend(api.backend, api.l2.transfer(1, 1), api.l2.transfer(0, 2, TOKEN, 0, MINT))
+    assert api("eth_getFilterChanges", blocks) == [to_hex(new.hash)]
+    result = [(log["blockHash"], log["removed"]) for log in api("eth_getFilterChanges", logs)]
+    assert result == [(to_hex(old.hash), True), (to_hex(new.hash), False)]
+
+
+def test_filters_are_bounded(api: EthApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain_blocks, "MAX_FILTERS", 2)
+    first, second = api("eth_newBlockFilter"), api("eth_newBlockFilter")
+    api("eth_getFilterChanges", first)
+    api("eth_newBlockFilter")
+    assert api("eth_getFilterChanges", first) == [], "it was read later than the second"
+    with pytest.raises(JsonRpcError, match="filter not found"):
+        api("eth_getFilterChanges", second)
+    monkeypatch.setattr(chain_blocks, "MAX_CHANGES", 1)
+    api.l2.extend(api.backend)
+    api.l2.extend(api.backend)
+    with pytest.raises(JsonRpcError, match="more than 1 blocks since"):
+        api("eth_getFilterChanges", first)
+
+
+async def test_web3_reads_the_chain_as_a_batcher_does(api: EthApiHarness) -> None:
+    from eth_utils.address import to_checksum_address
+    from web3 import AsyncHTTPProvider, AsyncWeb3
+
+    account = to_checksum_address("0x" + "99" * 20)
+    async with listening(json_rpc_app(api.methods)) as (url,):
+        provider = AsyncHTTPProvider(url)
+        eth: Any = AsyncWeb3(provider).eth
+        new_blocks, minted = await eth.filter("latest"), await eth.filter({"address": TOKEN})
+        block = api.mint()
+        assert [bytes(get_new_entry) for get_new_entry in await new_blocks.get_new_entries()] == [block.hash]
+        (entry,) = await minted.get_new_entries()
+        assert bytes(entry["blockHash"]) == block.hash
+        assert await eth.block_number == 4 and await eth.chain_id == 901 and await eth.syncing is False
+        assert bytes((await eth.get_block("latest", True))["hash"]) == block.hash
+        receipt = await eth.get_transaction_receipt(block.transactions[0].hash)
+        assert receipt["status"] == 1 and (await eth.get_block_receipts(4))[0]["blockNumber"] == 4
+        fees = await eth.fee_history(1, "latest", [10.0])
+        assert len(fees["baseFeePerGas"]) == 2
+        for value in (await eth.gas_price, await eth.max_priority_fee, await eth.blob_base_fee):
+            assert value > 0
+        assert await eth.get_balance(account) == 0 and await eth.get_transaction_count(account, "pending") == 0
+        assert await eth.estimate_gas({"from": account, "to": account, "value": 0}) >= 21_000
+        assert bytes(await eth.call({"to": account})) == b"" and bytes(await eth.get_code(account)) == b""
+        assert len(await eth.get_logs({"fromBlock": 0})) == 2
+        await provider.disconnect()

@@ -1,4 +1,6 @@
-"""The Engine API as a rollup node uses it (build, insert, reorg), and its errors."""
+"""The Engine API as a rollup node uses it (build, insert, reorg), and its errors.
+
+tests/interop/test_engine_answers.py compares what it answers to attributes with op-geth and op-reth."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +22,10 @@ ZERO = bytes(32)
 class EngineDriver:
     """An engine with the calls that a node makes, in the versions of each block's forks."""
 
-    def __init__(self, l2: L2TestChain, *traits: Trait) -> None:
+    def __init__(self, l2: L2TestChain) -> None:
         self.l2 = l2
         self.backend = l2.backend()
-        self.methods = EngineApi(self.backend, traits=frozenset(traits)).methods()
+        self.methods = EngineApi(self.backend).methods()
 
     def rules(self, time: int) -> L2Rules:
         return self.backend.spec.schedule.l2(time)
@@ -103,54 +105,15 @@ def test_safe_and_finalized_must_be_ancestors_of_the_head() -> None:
     assert chain.head.hash == hashes[3]
 
 
-def test_attributes_must_match_their_fork() -> None:
-    l2 = L2TestChain("jovian")
-    engine = EngineDriver(l2)
-    head = engine.backend.chain.head
-    text = attributes_to_json(l2.attributes(head.header))
-    update = engine.methods["engine_forkchoiceUpdatedV3"]
-    for change in ("withdrawals", "parentBeaconBlockRoot", "eip1559Params", "minBaseFee", "gasLimit", "timestamp"):
-        code, reason = error_of(update, state(head.hash), {key: text[key] for key in text if key != change})
-        assert code == -38003 and change in reason
-    assert error_of(update, state(head.hash), text | {"timestamp": hex(head.header.timestamp)})[0] == -38003
-    assert error_of(engine.methods["engine_forkchoiceUpdatedV2"], state(head.hash), text)[0] == -38005
-    assert update(state(head.hash), text | {"minBaseFee": "0x0"})["payloadId"]
-
-
-def build_error(engine: EngineDriver, *transactions: bytes) -> tuple[int, str]:
-    """Return code and text of the error with which an engine refuses to build a block of these transactions."""
-    head = engine.backend.chain.head
-    attributes = engine.l2.attributes(head.header, *transactions)
-    return error_of(lambda: engine.finish(engine.start(head.hash, attributes), attributes.timestamp))
-
-
-def test_the_first_transaction_that_cannot_be_read_is_refused_before_any_is_executed() -> None:
-    l2 = L2TestChain()
-    code, text = build_error(EngineDriver(l2), l2.transfer(0, 9), l2.transfer(1, 0), b"\x02\xc0", b"\x05")
-    assert (code, text.startswith("transaction 3 is not valid: malformed transaction of type 2")) == (-32000, True)
-
-
-def test_one_trait_changes_one_answer() -> None:
-    l2 = L2TestChain()
-    unexecutable, unusable = l2.transfer(0, 9), l2.transfer(1, 0, gas=70_000_000)
-    plain, skipping, losing = (EngineDriver(l2, *traits) for traits in ((), (Trait.SKIP,), (Trait.LOST_BUILD,)))
-    for engine in (plain, losing):
-        assert build_error(engine, unexecutable) == (-38003, "transaction 1: nonce too high: 9, next is 0")
-    for engine in (plain, skipping):
-        code, reason = build_error(engine, unusable)
-        assert (code, reason.startswith("transaction 1: gas limit of the block reached")) == (-38003, True)
-    assert build_error(losing, unusable) == build_error(losing, b"\x02\xc0") == (-38001, "Unknown payload")
-    good = l2.transfer(2, 0)
-    payload = skipping.extend(unexecutable, good)
-    assert payload.transactions[1:] == (good,)
-    assert plain.insert(payload)["status"] == "VALID", "the block itself is one that any engine takes"
-
-
 def test_versions_and_parameters_are_checked() -> None:
     l2 = L2TestChain("jovian")
     engine = EngineDriver(l2)
     payload = engine.extend()
-    identity = engine.start(payload.block_hash, l2.attributes(engine.backend.chain.head.header))
+    attributes = l2.attributes(engine.backend.chain.head.header)
+    identity = engine.start(payload.block_hash, attributes)
+    text = attributes_to_json(attributes) | {"minBaseFee": "0x0"}
+    assert engine.methods["engine_forkchoiceUpdatedV3"](state(payload.block_hash), text)["payloadId"]
+    assert error_of(engine.methods["engine_forkchoiceUpdatedV2"], state(payload.block_hash), text)[0] == -38005
     for version in (1, 2, 3, 5):
         assert error_of(engine.methods[f"engine_getPayloadV{version}"], identity)[0] == -38005
     for unknown in ("0x0000000000000000", 7, None):
@@ -180,3 +143,14 @@ def test_an_engine_with_azul_serves_its_version_alone() -> None:
     assert engine.extend().block_number == head.header.number + 1
     identity = other.start(other.backend.chain.head.hash, other.l2.attributes(other.backend.chain.head.header))
     assert error_of(other.methods["engine_getPayloadV5"], identity)[0] == -38005
+
+
+def test_a_lost_build_alone_does_not_hide_a_transaction_that_cannot_be_executed() -> None:
+    """test_engine_answers.py compares no trait, and both, with the engines that answer so."""
+    l2 = L2TestChain()
+    engine = EngineDriver(l2)
+    engine.methods = EngineApi(engine.backend, traits=frozenset({Trait.LOST_BUILD})).methods()
+    head = engine.backend.chain.head
+    attributes = l2.attributes(head.header, l2.transfer(0, 9))
+    refusal = error_of(lambda: engine.finish(engine.start(head.hash, attributes), attributes.timestamp))
+    assert refusal == (-38003, "transaction 1: nonce too high: 9, next is 0")

@@ -20,6 +20,7 @@ KEY = Key(b"\x41" * 32)
 CHAIN_ID, BASE_FEE = 5, 7
 FUNDS = 10**20
 COINBASE, CONTRACT, OTHER, SYSTEM = b"\xcc" * 20, b"\xaa" * 20, b"\xbb" * 20, b"\x01" * 20
+REVERTING = b"\xab" * 20
 WRITES_AND_READS = bytes.fromhex("36600155" + "600254505f54505f5f5560075f555f5f55" + "73" + OTHER.hex() + "3150")
 """Writes its calldata's size to slot 1, reads slots 0 and 2, leaves 0 as it was, and asks for OTHER's balance."""
 REVERTS = bytes.fromhex("6009600355" + "5f5ffd")
@@ -62,10 +63,11 @@ def transaction(nonce: int, to: bytes | None, value: int, data: bytes) -> bytes:
 class RecordedBlock:
     """A block in execution on some contracts, with the balances of sender and coinbase after each transaction."""
 
-    def __init__(self, code: bytes = WRITES_AND_READS) -> None:
+    def __init__(self) -> None:
         genesis = State(StateDatabase())
         genesis.add_balance(KEY.address, FUNDS)
-        for address, item in ((CONTRACT, code), (SYSTEM, bytes.fromhex("5f355f55"))):
+        codes = {CONTRACT: WRITES_AND_READS, REVERTING: REVERTS, SYSTEM: bytes.fromhex("5f355f55")}
+        for address, item in codes.items():
             genesis.set_nonce(address, 1)
             genesis.set_code(address, item)
         self.state = RecordingState(genesis.store, genesis.commit())
@@ -99,38 +101,25 @@ def test_an_empty_block() -> None:
     assert EMPTY_ACCESS_LIST_HASH.hex() == "1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
 
 
-def test_transfers_are_balances_after_each_transaction() -> None:
-    block = RecordedBlock()
-    block.send(OTHER, 5)
-    block.send(OTHER, 0)
-    block.check(account(OTHER, balances=((1, 5),)))
+def test_a_block() -> None:
+    """System calls have index zero, and an invalid transaction leaves nothing, nor what is read between transactions.
 
-
-def test_slots_that_are_written_read_and_left_as_they_were() -> None:
-    """The second transaction writes the value that is there: no change."""
-    block = RecordedBlock()
-    block.send(CONTRACT, 0, b"\1\1")
-    block.send(CONTRACT, 0, b"\1\1")
-    block.check(account(CONTRACT, slots=((1, changes((1, 2))),), reads=(0, 2)), account(OTHER))
-
-
-def test_what_a_reverted_transaction_accessed_is_listed() -> None:
-    block = RecordedBlock(REVERTS)
-    block.send(CONTRACT, 3)
-    block.check(account(CONTRACT, reads=(3,)))
-
-
-def test_system_calls_have_index_zero_and_invalid_transactions_leave_nothing() -> None:
+    The second call of CONTRACT writes the value that is there: no change. What a reverted one accessed is listed."""
     block = RecordedBlock()
     block.execution.system_call(SYSTEM, (9).to_bytes(32, "big"))
     with pytest.raises(InvalidTransaction, match="nonce too high"):
         block.execution.apply(read_signed(transaction(7, OTHER, 1, b""), CHAIN_ID))
-    assert block.state.balance(OTHER) == 0, "read between transactions"
-    block.check(account(SYSTEM, slots=((0, changes((0, 9))),)))
-
-
-def test_a_created_contract_has_its_code_and_nonce() -> None:
-    block = RecordedBlock()
+    assert block.state.balance(b"\xdd" * 20) == 0
+    block.send(OTHER, 5)
+    block.send(OTHER, 0)
+    block.send(CONTRACT, 0, b"\1\1")
+    block.send(CONTRACT, 0, b"\1\1")
+    block.send(REVERTING, 3)
     block.send(None, 4, bytes.fromhex("60015f5360015ff3"))
-    created = created_address(KEY.address, 0)
-    block.check(account(created, balances=((1, 4),), nonces=((1, 1),), codes=((1, b"\1"),)))
+    block.check(
+        account(SYSTEM, slots=((0, changes((0, 9))),)),
+        account(OTHER, balances=((1, 5),)),
+        account(CONTRACT, slots=((1, changes((3, 2))),), reads=(0, 2)),
+        account(REVERTING, reads=(3,)),
+        account(created_address(KEY.address, 5), balances=((6, 4),), nonces=((6, 1),), codes=((6, b"\1"),)),
+    )

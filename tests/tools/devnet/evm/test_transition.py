@@ -55,8 +55,6 @@ def apply(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
 @pytest.mark.parametrize(
     ("values", "error"),
     [
-        ({"max_fee": 6, "max_priority_fee": 1}, "less than block base fee"),
-        ({"max_priority_fee": 101}, "higher than max fee"),
         ({"gas": (1 << 24) + 1}, "gas limit too high"),
         ({"to": None, "data": bytes(0xC001), "gas": 5_000_000}, "initcode"),
         ({"kind": 3, "blob_hashes": ()}, "1 to 6 blobs"),

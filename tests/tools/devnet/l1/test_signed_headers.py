@@ -1,40 +1,30 @@
-"""The signed beacon chain of the local network: the node's light client follows it over periods and forks.
+"""The signed beacon chain of the local network, whose routes say what is new.
 
-Its routes say what is new."""
+tests/chaos/test_checkpoint.py follows it over periods and forks."""
 
 import aiohttp
 import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
-from rollup_node.stages.l1.light_client.containers import LightClientHeader, LightClientUpdate
-from rollup_node.stages.l1.light_client.network import BeaconNetwork, Preset
+from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update
+from rollup_node.stages.l1.light_client.network import Preset
 from rollup_node.stages.l1.light_client.store import (
     LightClientStore,
-    Refusal,
     check_bootstrap,
 )
-from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.files import l1_genesis
-from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
-from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
+from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.light_client_routes import add_routes
-from rollup_node.tools.devnet.l1.signed_headers import committee_keys
 from tests.support.servers.http_listener import listening
 from tests.support.timing.conditions import until
 
 GENESIS_TIME, SLOT = 1_700_000_000, 2
 PRESET = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=4)
-PERIOD = 16
-"""Slots."""
-GLOAS_SLOT = 24
-"""In the second period."""
 
 
 def l1(signers: int | None = None, branch: int = 0) -> L1Backend:
-    genesis = l1_genesis(GENESIS_TIME, l1_fork_offsets(f"gloas={GLOAS_SLOT * SLOT}"))
-    return L1Backend(genesis, SLOT, preset=PRESET, signers=signers, branch=branch)
+    return L1Backend(l1_genesis(GENESIS_TIME), SLOT, preset=PRESET, signers=signers, branch=branch)
 
 
 def mine(chain: L1Backend, count: int = 1) -> None:
@@ -42,53 +32,18 @@ def mine(chain: L1Backend, count: int = 1) -> None:
         chain.mine(chain.chain.head.header.timestamp + SLOT)
 
 
-def started(chain: L1Backend, network: BeaconNetwork | None = None, block: Block | None = None) -> LightClientStore:
-    """Return a client that starts from a block, or from genesis."""
-    network, root = network or chain.network, chain.headers.root(block or chain.chain.genesis)
-    answer = chain.headers.bootstrap(root)
-    assert answer is not None
-    bootstrap = parse_bootstrap(orjson.dumps(answer), network)
-    assert check_bootstrap(bootstrap, root, network) is None
-    return LightClientStore(network, bootstrap)
+def started(chain: L1Backend) -> LightClientStore:
+    """Return a client that starts from genesis."""
+    root = chain.headers.root(chain.chain.genesis)
+    bootstrap = parse_bootstrap(orjson.dumps(chain.headers.bootstrap(root)), chain.network)
+    assert check_bootstrap(bootstrap, root, chain.network) is None
+    return LightClientStore(chain.network, bootstrap)
 
 
-def newest(chain: L1Backend, with_finality: bool = True) -> LightClientUpdate:
-    answer = chain.headers.newest_update(with_finality)
-    assert answer is not None
-    return parse_update(orjson.dumps(answer), chain.network)
-
-
-def updates(chain: L1Backend, start: int = 0, count: int = 8) -> list[LightClientUpdate]:
-    return parse_updates(orjson.dumps(chain.headers.updates(start, count)), chain.network)
-
-
-def slot(chain: L1Backend) -> int:
-    return chain.network.slot_at(chain.chain.head.header.timestamp)
-
-
-def proves(chain: L1Backend, header: LightClientHeader, number: int) -> None:
-    """Assert that a header proves a block of the chain, or its parent from Gloas on."""
-    block = chain.chain.at(number - (header.beacon.slot >= GLOAS_SLOT))
-    assert block is not None and header.execution_block_hash == block.hash
-
-
-def test_a_light_client_follows_over_periods_and_into_gloas() -> None:
-    chain = l1()
-    client = started(chain)
-    for number in range(1, 4 * PERIOD):
-        mine(chain)
-        if client.next_sync_committee is None:
-            for update in updates(chain, client.period, 1):
-                assert client.process(update, slot(chain)) is None
-        for with_finality in (True, False):
-            if number > FINALIZED_DISTANCE + 1 or not with_finality:
-                # The second of the two has nothing new, which is no fault.
-                assert client.process(newest(chain, with_finality), slot(chain)) in (None, Refusal.NOT_RELEVANT)
-        assert client.optimistic.beacon.slot == number - 1
-        proves(chain, client.optimistic, number - 1)
-        if number > FINALIZED_DISTANCE + 1:
-            proves(chain, client.finalized, number - 1 - FINALIZED_DISTANCE)
-    assert client.period == 3 and client.current_sync_committee == committee_keys(3, 32).committee
+def follow(client: LightClientStore, chain: L1Backend) -> None:
+    """Have a client take the newest update of a chain."""
+    update = parse_update(orjson.dumps(chain.headers.newest_update(with_finality=True)), chain.network)
+    assert client.process(update, chain.network.slot_at(chain.chain.head.header.timestamp)) is None
 
 
 @pytest.mark.parametrize(
@@ -101,12 +56,12 @@ def test_a_part_of_the_committee_signs(signers: int, is_head: bool, is_final: bo
         mine(chain, 8)
     assert honest.chain.genesis == other.chain.genesis
     client = started(other)
-    assert client.process(newest(other), slot(other)) is None
+    follow(client, other)
     assert (client.optimistic.beacon.slot > 0, client.finalized.beacon.slot > 0) == (is_head, is_final)
     client = started(honest)
-    assert client.process(newest(honest), slot(honest)) is None
+    follow(client, honest)
     mine(other, 2)
-    assert client.process(newest(other), slot(other)) is None
+    follow(client, other)
     assert (client.optimistic.beacon.slot == 9) is is_head
     assert (client.finalized.beacon.slot == 5) is is_final
 
