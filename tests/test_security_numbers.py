@@ -92,7 +92,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "1 MiB": "stages.engine.process.interop_server.MAX_RESPONSE_BYTES",
         "4 blocks": "stages.engine.process.interop_server.MAX_RECEIPTS",
     },
-    "blocks of peers": {"500 MiB": "stages.engine.unsafe.unsafe_chain.MAX_BYTES"},
+    "blocks of peers": {"500 MiB": "stages.engine.heads.unsafe_chain.MAX_BYTES"},
     "the files `rpc.admin-state`": {"64 KiB": "stages.engine.process.sequencer_store.MAX_ADMIN_BYTES"},
     "blobs, sidecars": {
         "36 MiB": "stages.blobs.process.client.MAX_BODY",

@@ -16,7 +16,7 @@ from rollup_node.stages.engine.calls.calls import (
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.rows import HeadRow, Row
-from rollup_node.stages.engine.follow import follow_source
+from rollup_node.stages.engine.heads import follow_source
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef

@@ -21,9 +21,9 @@ from rollup_node.stages.engine.core.sequencer_rows import LeaderRow, SequencerRo
 from rollup_node.stages.engine.core.start_rows import SEARCHING, ELSyncRow, StartRow
 from rollup_node.stages.engine.core.unsafe_rows import GapRow, UnsafeBlockRow
 from rollup_node.stages.engine.core.verification_rows import LabelRow
-from rollup_node.stages.engine.follow.follow_source import FollowSource
 from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.engine.heads.finality import Finality
+from rollup_node.stages.engine.heads.follow_source import FollowSource
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT, AWAITING_VERDICTS, Verification
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.starts.el_sync import ELSync

@@ -6,8 +6,8 @@ from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import NewPayload
 from rollup_node.stages.engine.core.rows import HeadRow, Row
-from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks, LostBlocksPhase
-from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
+from rollup_node.stages.engine.heads.lost_blocks import LostBlocks, LostBlocksPhase
+from rollup_node.stages.engine.heads.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields

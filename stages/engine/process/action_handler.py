@@ -14,7 +14,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.core.sequencer_rows import CONDITION as SEQUENCER_WAITS
-from rollup_node.stages.engine.follow.follow_source import FollowResult
+from rollup_node.stages.engine.heads.follow_source import FollowResult
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher

@@ -32,7 +32,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     recorded_safe_head,
 )
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.heads.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError

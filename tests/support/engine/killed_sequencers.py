@@ -30,7 +30,7 @@ from typing import Any
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer
-from rollup_node.stages.engine.unsafe import lost_blocks
+from rollup_node.stages.engine.heads import lost_blocks
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.messages.control import StartSequencerRequest

@@ -40,8 +40,8 @@ SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: int, reason: Reason | None) -> None:
     transactions = (b"\x02", transaction, b"")
     expected = reason or reasons.TransactionEmpty(2)
-    for given in (transactions, packed_transactions(*transactions)):
-        assert transaction_rejection(SCHEDULE, given, GENESIS_TIME + seconds) == expected
+    for form in (transactions, packed_transactions(*transactions)):
+        assert transaction_rejection(SCHEDULE, form, GENESIS_TIME + seconds) == expected
 
 
 def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted() -> None:

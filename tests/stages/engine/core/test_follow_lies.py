@@ -12,7 +12,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import FollowReason, FollowStatus
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
-from rollup_node.stages.engine.follow.follow_source import FollowResult
+from rollup_node.stages.engine.heads.follow_source import FollowResult
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with

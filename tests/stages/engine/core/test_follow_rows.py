@@ -11,7 +11,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose, FollowStatus
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
 from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
-from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
+from rollup_node.stages.engine.heads.follow_source import HOLD_BLOCK_TIMES, FollowResult
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with

@@ -7,7 +7,7 @@ from rollup_node.stages.engine.calls.actions import ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import PayloadAnswer
 from rollup_node.stages.engine.core.unsafe_rows import PROBLEM
-from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
+from rollup_node.stages.engine.heads.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
 from rollup_node.stages.messages.control import ControlResponse, StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with

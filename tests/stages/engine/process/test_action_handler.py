@@ -15,8 +15,8 @@ from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_resul
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.core.follow_rows import FollowSourceRead
-from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.heads.engine_controller import raise_unless_done
+from rollup_node.stages.engine.heads.follow_source import FollowResult
 from rollup_node.stages.engine.process.action_handler import (
     QUIET_SECONDS,
     ActionHandler,

@@ -9,6 +9,7 @@ import pytest
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import LogLine
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.heads.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.engine.starts.el_sync import (
     LISTEN_SECONDS,
     RECENT_SECONDS,
@@ -17,7 +18,6 @@ from rollup_node.stages.engine.starts.el_sync import (
     ELSyncState,
     offset_blocks,
 )
-from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.support.engine.el_sync_bench import Bench, syncing
 

@@ -277,8 +277,7 @@ async def test_what_l1_has_finalized_is_final(tmp_path: Path) -> None:
 
 
 async def test_what_l1_has_replaced_is_never_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[VR13, LB4, RA1]: though the number of L1's finalized block is beyond it as soon as the new blocks are there, as
-    after a time in which the node was off."""
+    """[VR13, LB4, RA1]: as after an hour off, the number of L1's finalized block is beyond it at once."""
     monkeypatch.setattr(ServedWorld, "content", lambda world, chain_id, number, variant: (variant,))
     async with node_of(ServedWorld(PAIR, 3), tmp_path / "interop") as node:
         node.grow(6)
@@ -390,7 +389,7 @@ async def test_a_chain_may_join_before_the_rounds_have_reached_its_genesis(tmp_p
         await node.stop()
         with contextlib.closing(node.opened_store()) as rounds:
             members = [rounds.round_at(timestamp) for timestamp in (last + 4, last + 5)]
-        assert [len(found.heads) for found in members if found is not None] == [2, 3]
+        assert [len(item.heads) for item in members if item is not None] == [2, 3]
 
 
 @pytest.mark.condition("C16")
@@ -414,11 +413,10 @@ async def test_a_gap_in_the_safe_head_database_is_named(tmp_path: Path) -> None:
         node.follow()
         await node.until(lambda: node.code() is Code.INTEROP_HISTORY)
         assert node.problems[0].subject == "chain 2" and node.verdicts.timestamp < last + 3 * L1_STEP
-        activity = "supernode_interop_activity_state"
-        assert node.meter_value(activity) == stage.HALTED
+        assert node.meter_value("supernode_interop_activity_state") == stage.HALTED
         node.chains[2].missing_history = 0
         await verify_all(node)
-        assert node.code() is None and node.meter_value(activity) == stage.RUNNING
+        assert node.code() is None and node.meter_value("supernode_interop_activity_state") == stage.RUNNING
 
 
 async def test_without_rounds_verification_begins_after_such_a_gap(tmp_path: Path) -> None:

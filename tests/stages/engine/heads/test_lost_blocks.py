@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls.calls import GetL1BlockRef
-from rollup_node.stages.engine.unsafe.lost_blocks import (
+from rollup_node.stages.engine.heads.lost_blocks import (
     ASK_SECONDS,
     NO_ANSWER,
     OTHERS_SECONDS,

@@ -15,7 +15,7 @@ from rollup_node.stages.engine.calls.calls import (
 )
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.follow.follow_source import (
+from rollup_node.stages.engine.heads.follow_source import (
     HOLD_EVERY_SECONDS,
     MAX_FUTURE_SECONDS,
     FollowError,

@@ -15,7 +15,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     PayloadAnswer,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.unsafe.unsafe_chain import (
+from rollup_node.stages.engine.heads.unsafe_chain import (
     MAX_BYTES,
     MAX_HEAD_AGE,
     DroppedUnsafeBlock,

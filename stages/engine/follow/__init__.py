@@ -1,1 +1,0 @@
-"""Following the heads of another node."""

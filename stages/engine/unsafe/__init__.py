@@ -1,1 +1,0 @@
-"""Unsafe blocks: queue, gaps, and blocks that the engine lost."""
