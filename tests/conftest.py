@@ -56,8 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Five workers for two cores: tests that run programs mostly wait for them."""
-    return 5 * len(os.sched_getaffinity(0)) // 2
+    """Seven workers for two cores: tests that run programs mostly wait for them."""
+    return 7 * len(os.sched_getaffinity(0)) // 2
 
 
 @pytest.hookimpl(wrapper=True)
