@@ -200,8 +200,10 @@ class CatchUp:
         if candidate is not None and (is_taken or is_left):
             self._candidate = None
             if is_taken:
-                known, top = self._recent | (self._below if self._is_filled else {}), candidate.number
-                self._recent = {item: value for item, value in known.items() if top - REACH < item < top}
+                top, below = candidate.number, self._below if self._is_filled else {}
+                self._recent = {item: value for item, value in self._recent.items() if item < top}
+                # What derivation was sent before stays, also further below: it may be reset to there.
+                self._recent |= {item: value for item, value in below.items() if item > top - REACH}
                 self._record(candidate, unproven.first)
                 self._is_known, self.doubt = True, None
             self._below = {}
