@@ -357,6 +357,7 @@ async def test_a_chain_that_has_joined_may_change_before_it_is_in_a_round(tmp_pa
         if restarts:
             await node.stop()
             await node.start()
+        await node.until(lambda: node.stage._chains[2].status.reset == joined.reset)
         node.grow(4)
         assert await assert_true(node) > 8
 
