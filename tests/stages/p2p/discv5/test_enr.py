@@ -128,13 +128,6 @@ OTHER_SECRET = secret_of("local")
 ADVERTISED = AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 9222, 9223)
 
 
-def test_the_record_has_the_advertised_endpoint() -> None:
-    record = decode_enr(LocalEnr(OTHER_SECRET, ADVERTISED, 5).enr.raw)
-    assert record.seq == 5 and record.opstack == OpStackEntry(901, 0)
-    assert record.udp(4) == endpoint("127.0.0.1", 9222) and record.tcp(4) == endpoint("127.0.0.1", 9223)
-    assert sorted(record.pairs) == [b"id", b"ip", b"opstack", b"secp256k1", b"tcp", b"udp"]
-
-
 def test_ports_are_omitted_without_an_address() -> None:
     record = LocalEnr(OTHER_SECRET, AdvertisedEndpoint(901, None, 9222, 9222), 5).enr
     assert sorted(record.pairs) == [b"id", b"opstack", b"secp256k1"]

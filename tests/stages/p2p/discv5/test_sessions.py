@@ -70,17 +70,6 @@ def test_our_handshake_behind_the_challenge_of_theirs_stays_the_one_to_write_wit
     assert kept.newest(NODE, ENDPOINT) is later
 
 
-def test_a_replayed_message_is_detected() -> None:
-    kept = Sessions()
-    kept.add(NODE, ENDPOINT, session())
-    packet = encrypted(bytes(16), bytes(12), b"hi")
-    assert [kept.decrypt(packet, ENDPOINT), kept.decrypt(packet, ENDPOINT)] == [
-        DecryptedMessage(b"hi"),
-        DecryptedMessage(None),
-    ]
-    assert len(kept) == 1
-
-
 def test_the_number_of_seen_nonces_is_bounded() -> None:
     one = session()
     assert all(one.accept_nonce(number.to_bytes(12, "big")) for number in range(1000))
@@ -138,13 +127,3 @@ def test_bounds_hold_after_any_operations(steps: list[tuple[str, int, int]]) -> 
         assert len(entries) == len(present) <= 6
         assert all(sum(groups[key] == group for key in present) <= 3 for group in range(4))
         assert sum(map(len, entries._groups.values())) == len(present)
-
-
-def test_a_full_group_evicts_its_own_entries() -> None:
-    entries: BoundedMap[str, int] = BoundedMap(10, 2)
-    entries.put("other", b"x", 1)
-    for key in "abcd":
-        entries.put(key, b"y", 2)
-    assert [key for key in ("other", *"abcd") if entries.get(key)] == ["other", "c", "d"]
-    entries.clear()
-    assert len(entries) == 0 and entries.get("other") is None
