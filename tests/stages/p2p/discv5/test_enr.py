@@ -51,11 +51,6 @@ def test_opstack_has_chain_id_and_version() -> None:
         assert decode_opstack(bytes.fromhex(damaged)) is None
 
 
-def test_records_of_any_length_are_the_same_as_text() -> None:
-    for record in [sign_enr(SECRET, 1, {b"value": bytes(size)}) for size in range(3)]:
-        assert parse_enr(record.text) == record
-
-
 def test_both_ip_versions() -> None:
     six = parse_ip("2001:db8::1")
     values = {b"ip6": six.packed, b"udp": b"\x24\x06", b"tcp6": b"\x10"}

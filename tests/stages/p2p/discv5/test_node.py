@@ -16,7 +16,6 @@ from rollup_node.stages.p2p.discv5.node import (
     IpVotes,
     LocalEnrUpdated,
     NodeAlive,
-    NodeGone,
 )
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.p2p.discv5_nodes import (
@@ -86,19 +85,6 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: D
         foreign.record,
         ours.record,
     }
-
-
-def test_a_dead_node_leaves_the_table_and_returns(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
-    one.node.add_bootnodes([two.contact])
-    network.run(2)
-    del network.nodes[TWO]
-    network.run(900)
-    assert not one.live_ids
-    assert one.outputs(NodeGone) and isinstance(one.others[-1], NodeGone)
-    network.nodes[TWO] = two
-    network.run(130)
-    assert one.live_ids == {two.record.node_id}
 
 
 def test_a_newer_record_that_a_ping_announces_is_fetched_once(network: Discv5Simulation) -> None:

@@ -45,18 +45,6 @@ def test_an_exhausted_session_is_not_used() -> None:
     assert kept.newest(NODE, ENDPOINT) is None
 
 
-def test_two_sessions_decrypt_and_the_newest_encrypts() -> None:
-    kept = Sessions()
-    for number in range(3):
-        kept.add(NODE, ENDPOINT, session(number))
-    newest = kept.newest(NODE, ENDPOINT)
-    assert newest is not None and newest.write_key == bytes([2]) * 16
-    decrypted = [
-        kept.decrypt(encrypted(bytes([number]) * 16, bytes([number]) * 12, b"hi"), ENDPOINT) for number in range(3)
-    ]
-    assert decrypted == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
-
-
 def test_our_handshake_behind_the_challenge_of_theirs_stays_the_one_to_write_with() -> None:
     kept, ours, theirs = Sessions(), session(5), session(4)
     kept.add(NODE, ENDPOINT, ours)
