@@ -1,6 +1,5 @@
-"""Gossip routers under test: one with scripted peers, or many in a simulated network."""
+"""A gossip router under test, with scripted peers."""
 
-import heapq
 import random
 from collections.abc import Iterable
 
@@ -130,86 +129,3 @@ class RouterHarness:
         for _ in range(count):
             self.now += 0.5
             self.router.heartbeat(self.now)
-
-
-class GossipSimulation:
-    """Many routers with links that delay and lose RPCs, in simulated time."""
-
-    def __init__(self, count: int, links: int, seed: int, loss: float) -> None:
-        self.random = random.Random(seed)
-        self.now = 0.0
-        self.loss = 0.0
-        self.names = [number.to_bytes(4, "big") for number in range(count)]
-        self.routers = {name: self._router(name, seed) for name in self.names}
-        self.received_at: dict[MessageId, dict[bytes, float]] = {}
-        self.disconnected: set[bytes] = set()
-        self._events: list[tuple[float, int, str, bytes, bytes, bytes]] = []
-        self._count = 0
-        for name in self.names:
-            self._schedule(self.random.random() * 0.5, "heartbeat", name)
-        for one, other in self._pairs(links):
-            self.connect(one, other)
-        self.run_until(0.4)
-        self.loss = loss
-
-    def _router(self, name: bytes, seed: int) -> GossipSubRouter:
-        scorer, chance = PeerScorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
-        return GossipSubRouter(GossipParams(), (TOPIC,), scorer, chance)
-
-    def _pairs(self, links: int) -> list[tuple[bytes, bytes]]:
-        pairs = [(one, other) for at, one in enumerate(self.names) for other in self.names[at + 1 :]]
-        self.random.shuffle(pairs)
-        return pairs[: len(self.names) * links // 2]
-
-    def connect(self, one: bytes, other: bytes) -> None:
-        """Connect two routers; the first is the dialer."""
-        for name, peer, outbound in ((one, other, True), (other, one, False)):
-            self.routers[name].add_peer(peer, MESHSUB_12, outbound, [f"10.1.{peer[2]}.{peer[3]}"])
-            self._flush(name)
-
-    def publish(self, name: bytes, content: bytes) -> MessageId:
-        """Publish a message by a router."""
-        message = id_of(content)
-        self.received_at[message] = {name: self.now}
-        assert self.routers[name].publish(TOPIC, compressed(content), self.now) is not None
-        self._flush(name)
-        return message
-
-    def run_until(self, end: float) -> None:
-        """Run the network up to a time."""
-        while self._events and self._events[0][0] <= end:
-            self.now, _, event, name, source, data = heapq.heappop(self._events)
-            router = self.routers[name]
-            if event == "heartbeat":
-                router.heartbeat(self.now)
-                self._schedule(0.5, "heartbeat", name)
-            elif event == "deliver":
-                self._deliver(name, source, data)
-            else:
-                self.received_at[data][name] = self.now
-                router.report_validation_result(data, ValidationResult.ACCEPT, self.now)
-            self._flush(name)
-        self.now = end
-
-    def mesh_sizes(self) -> list[int]:
-        """Return the mesh size of each router."""
-        return [len(router.meshes.members[TOPIC]) for router in self.routers.values()]
-
-    def _deliver(self, name: bytes, source: bytes, frame: bytes) -> None:
-        length = varint.decode(frame)
-        assert length is not None
-        result = self.routers[name].receive_rpc(source, frame[length[1] :], self.now)
-        assert not isinstance(result, MalformedRpc)
-        for incoming in result:
-            self._schedule(0.003, "validate", name, data=incoming.id)
-
-    def _flush(self, name: bytes) -> None:
-        router = self.routers[name]
-        for peer in router.take_ready():
-            while (frame := router.next_frame(peer)) is not None:
-                if self.random.random() >= self.loss and not {name, peer} & self.disconnected:
-                    self._schedule(self.random.uniform(0.01, 0.1), "deliver", peer, name, frame)
-
-    def _schedule(self, delay: float, event: str, name: bytes, source: bytes = b"", data: bytes = b"") -> None:
-        self._count += 1
-        heapq.heappush(self._events, (self.now + delay, self._count, event, name, source, data))

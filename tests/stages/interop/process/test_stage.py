@@ -18,14 +18,7 @@ from rollup_node.stages.interop.rounds import Change, StoreState
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.interop.running_stage import (
-    TWO,
-    Node,
-    assert_true,
-    derivable,
-    node_of,
-    verify_all,
-)
+from tests.support.interop.running_stage import TWO, Node, assert_true, derivable, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld
 from tests.support.interop.values import GENESIS_TIME, Claim, dependency_set, member
 from tests.support.interop.world import L1_STEP, Logs, truth

@@ -30,8 +30,7 @@ from rollup_node.stages.interop.rounds import (
     VerifiedRound,
     advanced,
 )
-from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
-from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.io.files.sqlite_file import MEMORY
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.store_model import StoreModel
@@ -179,13 +178,6 @@ def test_each_change_is_synced(file: InteropStore) -> None:
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
-
-
-def test_errors_have_a_code(file: InteropStore, tmp_path: Path) -> None:
-    """[VDB2]"""
-    with pytest.raises(StoreError, match=r"interop database .* is in use by another node.*\(data-dir\)") as raised:
-        InteropStore(str(tmp_path / "interop"), CONFIG)
-    assert isinstance(raised.value, InteropStoreError) and raised.value.code is Code.INTEROP_STORE
 
 
 CHANGED = msgspec.structs.replace(CONFIG.chains[2].genesis, l2=BlockId(0, b"\x01" * 32))

@@ -100,26 +100,6 @@ def test_unsolicited_responses_are_dropped() -> None:
     assert calls.count(DiscoveryPurpose.REVALIDATE) == 1
 
 
-def test_nodes_responses_are_assembled() -> None:
-    distance = 256
-    records = [record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == distance][:4]
-    calls, call = submitted_call((distance,))
-    parts = [
-        messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
-    ]
-    assert calls.handle_response(response(parts[0]), LOCAL_ENR, 10.1) is None
-    assert calls.handle_response(response(parts[1]), LOCAL_ENR, 10.2) == DiscoveryResult(call, True)
-    assert list(call.records.values()) == records
-
-
-def test_part_of_the_responses_counts_after_the_timeout() -> None:
-    calls, call = submitted_call((256,))
-    first = response(messages.Nodes(call.request_id, 9, ()))
-    assert calls.handle_response(first, LOCAL_ENR, 10.1) is None
-    assert calls.expire(LOCAL_ENR, 10.2) == []
-    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [DiscoveryResult(call, True)]
-
-
 def test_invalid_and_unrequested_records_are_skipped() -> None:
     at_other_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) < 256)
     at_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)

@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.enode import PUBLIC_BOOTNODES, BootnodeError, Enode, choose_bootnodes, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry
 from rollup_node.stages.protocol import secp256k1
-from tests.support.p2p.discv5_nodes import record_of, secret_of
+from tests.support.p2p.discv5_nodes import secret_of
 
 KEY = secp256k1.public_key(secret_of("enode"), compressed=False)[1:].hex()
 
@@ -34,11 +34,6 @@ def test_enode_urls(rest: str, host: str, port: int) -> None:
     contact = bootnode.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
     assert contact.node_id == node_id(secp256k1.public_key(secret_of("enode")))
-
-
-def test_a_record_is_a_bootnode() -> None:
-    record = record_of("boot")
-    assert parse_bootnode(record.text) == record
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from rollup_node.stages.p2p.discv5.node import (
     IpVotes,
     LocalEnrUpdated,
     NodeAlive,
-    NodeGone,
 )
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.p2p.discv5_nodes import (
@@ -88,40 +87,6 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: D
     }
 
 
-def test_a_dead_node_leaves_the_table_and_returns(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
-    one.node.add_bootnodes([two.contact])
-    network.run(2)
-    del network.nodes[TWO]
-    network.run(900)
-    assert not one.live_ids
-    assert one.outputs(NodeGone) and isinstance(one.others[-1], NodeGone)
-    network.nodes[TWO] = two
-    network.run(130)
-    assert one.live_ids == {two.record.node_id}
-
-
-def test_a_node_that_lost_its_sessions_gets_a_new_handshake(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
-    one.node.add_bootnodes([two.contact])
-    network.run(2)
-    restarted = network.add("two", TWO)
-    assert not len(restarted.node.codec.sessions)
-    one.node.calls.submit(OutgoingCall(restarted.contact, DiscoveryPurpose.REVALIDATE), 1, network.now)
-    network.run(1)
-    assert len(restarted.node.codec.sessions) == 1
-    assert not restarted.node.drops
-
-
-def test_simultaneous_handshakes(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
-    one.node.add_bootnodes([two.contact])
-    two.node.add_bootnodes([one.contact])
-    network.run(0.6)
-    assert one.live_ids and two.live_ids
-    assert not one.node.drops and not two.node.drops
-
-
 def test_a_newer_record_that_a_ping_announces_is_fetched_once(network: Discv5Simulation) -> None:
     one, two = (network.add(name, at, peers_wanted=False) for name, at in (("one", ONE), ("two", TWO)))
     one.node.add_bootnodes([two.contact])
@@ -179,14 +144,6 @@ def test_lookups_stop_when_there_are_enough_peers(network: Discv5Simulation) -> 
     before = sum(node.sent for node in nodes)
     network.run(60)
     assert sum(node.sent for node in nodes) - before > 5 * idle
-
-
-def test_restored_nodes_are_discovered_without_a_bootnode(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
-    one.node.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
-    network.run(3)
-    assert [result.record for result in one.discovered] == [two.record]
-    assert len(one.node.table) == 1
 
 
 def test_nothing_is_sent_outside_of_the_allowed_networks(network: Discv5Simulation) -> None:

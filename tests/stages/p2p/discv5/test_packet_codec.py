@@ -52,12 +52,6 @@ def test_a_handshake_with_an_unknown_node_carries_the_record(pair: CodecPair) ->
         assert other.decode(packet.datagram, seen, NOW) == AuthenticMessage(one.node_id, seen, PING, None)
 
 
-def test_a_newer_record_is_sent(pair: CodecPair) -> None:
-    newer = record_of("a", "127.0.0.1", 9999, seq=2)
-    received = pair.b.decode(pair.handshake(pair.challenge(A_RECORD), newer), A_ENDPOINT, NOW)
-    assert isinstance(received, AuthenticMessage) and received.record == newer
-
-
 def test_a_handshake_works_once_in_time_and_from_one_address(pair: CodecPair) -> None:
     datagram = pair.handshake(pair.challenge())
     assert pair.b.decode(datagram, B_ENDPOINT, NOW) is PacketDrop.UNSOLICITED

@@ -24,12 +24,6 @@ def encoded(
 HANDSHAKE = OTHER + bytes((64, 33)) + bytes(64 + 33)
 
 
-def test_the_kinds_of_packets_are_distinguished() -> None:
-    assert isinstance(packets.decode(encoded(0, OTHER), OWN), packets.MessagePacket)
-    assert isinstance(packets.decode(encoded(1, bytes(24), b""), OWN), packets.WhoAreYou)
-    assert isinstance(packets.decode(encoded(2, HANDSHAKE + b"record"), OWN), packets.HandshakePacket)
-
-
 @pytest.mark.parametrize(
     "datagram",
     [

@@ -197,11 +197,6 @@ def test_dead_nodes_are_skipped(numbers: set[int]) -> None:
     assert result_of(lookup)[:1] == live[:1] or len(lookup.queried) == MAX_QUERIED
 
 
-def test_a_lookup_without_nodes_is_done() -> None:
-    lookup = Lookup(TARGET, OWN)
-    assert lookup.is_done and lookup.next_queries() == [] and result_of(lookup) == []
-
-
 def test_our_own_node_is_not_queried() -> None:
     lookup = Lookup(TARGET, NODES[0].node_id)
     lookup.add(NODES[:2])

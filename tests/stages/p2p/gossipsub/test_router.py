@@ -63,16 +63,6 @@ def test_ignored_and_rejected_messages_are_not_forwarded(harness: RouterHarness,
     assert harness.scorer.score(a) == 0.0, "topics are not scored"
 
 
-def test_a_duplicate_during_validation_is_delivered_once(harness: RouterHarness) -> None:
-    a, b, c = harness.add_members(3)
-    (incoming,) = harness.receive_message(a, b"block")
-    assert harness.receive_message(b, b"block") == [] and harness.receive_message(b, b"block") == []
-    assert harness.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, harness.now) == 1
-    assert harness.sent_to(c).messages and not harness.sent_to(b).messages
-    counts = harness.router.take_event_counts()
-    assert (counts[TraceEvent.DUPLICATE_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (2, 1)
-
-
 def test_messages_of_other_topics_are_ignored(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     assert harness.receive_message(a, b"block", OTHER_TOPIC) == [] == harness.receive_message(a, b"block", "/else")

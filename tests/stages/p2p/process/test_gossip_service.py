@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
@@ -154,6 +155,7 @@ def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
     return next(stream for stream in streams if stream.protocol in PROTOCOLS and stream.direction is Direction.INBOUND)
 
 
+@pytest.mark.fault("F50")
 async def test_a_broken_gossip_stream_is_reopened(rollup: RollupConfig, tmp_path: Path) -> None:
     """Both gossip streams break repeatedly; they are opened again, and blocks go on."""
     async with meshed_pair(rollup, tmp_path, sequencer_key=KEY) as (source, node):
