@@ -10,7 +10,7 @@ from rollup_node.tools.fuzz.runner import GENERATED, Runner
 from rollup_node.tools.fuzz.targets.table import TARGETS
 from tests.conftest import ROOT
 
-MUTATED = 20
+MUTATED = 100
 MAX_CORPUS = 300_000
 
 
