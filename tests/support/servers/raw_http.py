@@ -16,7 +16,6 @@ from yarl import URL
 from rollup_node.stages.io.http.client import HttpAnswer, HttpClient
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.certificates import BEHIND_A_PROXY, certificate, client_context, server_context
-from tests.support.servers.tcp_relay import pass_on
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 OK = HEAD + b"Content-Length: 2\r\n\r\n{}"
@@ -231,3 +230,12 @@ async def behind_proxy(
         proxy = Proxy(url.port)
         async with proxied(proxy.serve, monkeypatch, login):
             yield url.with_host(BEHIND_A_PROXY), proxy
+
+
+async def pass_on(reader: StreamReader, writer: StreamWriter) -> None:
+    """Write what is read until one of both ends, then close the writer's connection."""
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()

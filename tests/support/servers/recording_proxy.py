@@ -24,7 +24,7 @@ class Recorded(NamedTuple):
 
 
 class RecordingProxy:
-    """`requests` are those so far, `most` how many were open at once at most since the test has set it to 0.
+    """`requests` are those so far, `most` how many clients waited at once at most since the test has set it to 0.
 
     Each is answered after `delay` seconds, with what `change` makes of the body, or with 503 where `refused` is part of
     its path."""
@@ -35,7 +35,8 @@ class RecordingProxy:
         self.requests: list[Recorded] = []
         self.delay, self.refused = 0.0, "-"
         self.change: Callable[[bytes], bytes] = bytes
-        self.open = self.most = 0
+        self._waiting: list[web.Request] = []
+        self.most = 0
 
     def calls(self, since: float, method: str, *params: object) -> list[float]:
         """Return the times of the calls of a method after a time; those with these first parameters."""
@@ -57,8 +58,9 @@ class RecordingProxy:
         calls = json.loads(body) if body else []
         listed = tuple(calls) if isinstance(calls, list) else (calls,)
         self.requests.append(Recorded(time.monotonic(), request.path_qs, dict(request.headers), listed))
-        self.open += 1
-        self.most = max(self.most, self.open)
+        self._waiting.append(request)
+        # A client that has timed out, or was killed, has closed its connection.
+        self.most = max(self.most, sum(waiting.transport is not None for waiting in self._waiting))
         try:
             await asyncio.sleep(self.delay)
             if self.refused in request.path_qs:
@@ -69,4 +71,4 @@ class RecordingProxy:
                 content = self.change(await response.read())
                 return web.Response(status=response.status, body=content, content_type=response.content_type)
         finally:
-            self.open -= 1
+            self._waiting.remove(request)

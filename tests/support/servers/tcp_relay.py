@@ -1,15 +1,11 @@
 """A TCP relay in front of an endpoint that a test can make unreachable."""
 
-import asyncio
-import contextlib
+import selectors
 import socket
 import threading
-from asyncio import StreamReader, StreamWriter
-from collections.abc import Coroutine
-from typing import Any, Self
+from types import TracebackType
+from typing import Self
 from urllib.parse import urlsplit
-
-from tests.support.servers.threads import end_connections
 
 LOOPBACK = "127.0.0.1"
 
@@ -21,24 +17,29 @@ class TcpRelay:
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._loop = asyncio.new_event_loop()
-        self._server: asyncio.Server | None = None
+        self._selector = selectors.DefaultSelector()
+        self._other_end: dict[socket.socket, socket.socket] = {}
+        self._listener: socket.socket | None = None
+        self._wake, self._woken = socket.socketpair()
+        self._open, self._closing = True, False
+        self._done = threading.Event()
         self._reservation = socket.socket()
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reservation.bind((LOOPBACK, 0))
         self.name = f"{LOOPBACK}:{self._reservation.getsockname()[1]}"
         self.url = f"http://{self.name}"
-        self._thread = threading.Thread(target=self._loop.run_forever, name="relay")
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="relay")
         self._thread.start()
         self.restore()
 
     def cut(self) -> None:
         """Close all connections and refuses new ones."""
-        self._run(self._cut())
+        self._set_open(False)
 
     def restore(self) -> None:
         """Accept connections again."""
-        self._run(self._listen())
+        self._set_open(True)
 
     def redirect(self, target: str) -> None:
         """Close all connections; new ones lead to the port of another URL."""
@@ -49,39 +50,73 @@ class TcpRelay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.cut()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._set_open(False)
+        self._closing = True
+        self._wake.send(b".")
         self._thread.join(30)
-        self._loop.close()
-        self._reservation.close()
+        for item in (self._reservation, self._wake, self._woken):
+            item.close()
+        self._selector.close()
 
-    def _run(self, step: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(step, self._loop).result(30)
+    def _set_open(self, wanted: bool) -> None:
+        self._open = wanted
+        self._done.clear()
+        self._wake.send(b".")
+        assert self._done.wait(30)
 
-    async def _listen(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(self._relay, *self._reservation.getsockname())
+    def _run(self) -> None:
+        while not self._closing:
+            for key, _ in self._selector.select():
+                ready = key.fileobj
+                assert isinstance(ready, socket.socket)
+                if ready is self._woken:
+                    ready.recv(1)
+                    self._listen() if self._open else self._close_all()
+                    self._done.set()
+                elif ready is self._listener:
+                    self._accept()
+                elif ready in self._other_end:
+                    self._relay(ready)
 
-    async def _cut(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        await end_connections()
+    def _listen(self) -> None:
+        if self._listener is None:
+            self._listener = socket.create_server(self._reservation.getsockname())
+            self._selector.register(self._listener, selectors.EVENT_READ)
 
-    async def _relay(self, reader: StreamReader, near: StreamWriter) -> None:
+    def _close_all(self) -> None:
+        if self._listener is not None:
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
+        for item in list(self._other_end):
+            self._close(item)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        near, _ = self._listener.accept()
         try:
-            far_reader, far = await asyncio.open_connection(LOOPBACK, urlsplit(self._target).port)
+            far = socket.create_connection((LOOPBACK, urlsplit(self._target).port or 0), 20)
         except OSError:
             near.close()
             return
-        await asyncio.gather(pass_on(reader, far), pass_on(far_reader, near))
+        for one, other in ((near, far), (far, near)):
+            self._other_end[one] = other
+            self._selector.register(one, selectors.EVENT_READ)
 
+    def _relay(self, ready: socket.socket) -> None:
+        try:
+            data = ready.recv(1 << 16)
+            if data:
+                self._other_end[ready].sendall(data)
+                return
+        except OSError:
+            pass
+        self._close(ready)
 
-async def pass_on(reader: StreamReader, writer: StreamWriter) -> None:
-    """Write what is read until one of both ends, then close the writer's connection."""
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    def _close(self, one: socket.socket) -> None:
+        other = self._other_end.pop(one, None)
+        if other is not None:
+            self._selector.unregister(one)
+            one.close()
+            self._close(other)
