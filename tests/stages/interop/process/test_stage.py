@@ -246,6 +246,7 @@ async def test_nothing_goes_back_below_l1_finality(tmp_path: Path) -> None:
         await node.start()
         await node.until(lambda: node.told)
         assert node.verdict(1).final == final
+        await node.until_prepared()
         node.grow(6, drop=5)
         await node.until(lambda: node.code() is Code.INTEROP_L1_FINAL)
         assert node.verdicts.timestamp == last and node.verdict(1).go_back is None

@@ -137,10 +137,9 @@ async def test_heads_are_those_that_are_proven_and_not_what_the_endpoint_says(gl
 async def test_a_restart_goes_on_from_the_kept_root(tmp_path: Path) -> None:
     """The endpoint does not have the checkpoint any more."""
     l1 = L1()
-    path = tmp_path / "checkpoint.json"
+    path, root = tmp_path / "checkpoint.json", l1.beacon.root(CHECKPOINT)
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
-        await clients.until(lambda: path.exists() and clients.numbers[2] is not None)
-    root = l1.beacon.root(CHECKPOINT)
+        await clients.until(lambda: path.exists() and decode_stored_root(path.read_bytes()).root != root)
     l1.beacon.unserved = {CHECKPOINT}
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
         await clients.until(lambda: clients.numbers[2] == 40)
