@@ -17,6 +17,7 @@ from rollup_node.stages.io.log import logger as log
 from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.forked_programs import shared, shared_fork_server
 from tests.support.processes.leftovers import Leftovers, watched_folder
+from tests.support.timing.slowness import slowness
 
 ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.
@@ -56,8 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Seven workers for two cores: tests that run programs mostly wait for them."""
-    return 7 * len(os.sched_getaffinity(0)) // 2
+    """Three workers a core: tests that run programs mostly wait for them. A slow machine has fewer: the networks of
+    several tests could not keep up with their blocks."""
+    cores = len(os.sched_getaffinity(0))
+    return max(cores + 1, round(3 * cores / slowness()))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,12 +94,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _bounded(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Return the test, which fails with TimeoutError where it would take a minute."""
+    """Return the test, which fails with TimeoutError after a minute, or later on a slow machine."""
 
     @functools.wraps(test)
     async def bounded(*args: Any, **kwargs: Any) -> None:
-        async with asyncio.timeout(TEST_SECONDS):
-            await test(*args, **kwargs)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(TEST_SECONDS) as limit:
+            begin = loop.time()
+            end = loop.call_later(TEST_SECONDS - 2, lambda: limit.reschedule(begin + TEST_SECONDS * slowness()))
+            try:
+                await test(*args, **kwargs)
+            finally:
+                end.cancel()
 
     return bounded
 

@@ -20,6 +20,7 @@ from tests.conformance.kit.span_fields import Tx
 from tests.support.processes.attacked_node import AttackedNode
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.partial_node import write_l1_blocks, write_rollup
+from tests.support.timing.slowness import within
 
 MAX_RSS = {"derivation": 300_000_000, "compute": 300_000_000, "rpc": 200_000_000}
 """Bytes; the bounds of docs/security.md."""
@@ -148,10 +149,12 @@ class _Node(AttackedNode):
         """Show the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
         with self.within_bounds(name, MAX_RSS) as honest:
             write_l1_blocks(self._folder, self._chain.extend(ATTACKS[name](self._chain.safe + 1)))
-            deadline = time.monotonic() + SECONDS
+            begin = time.monotonic()
             while (safe := honest.ask()["safe_l2"]["number"]) < self._chain.safe:
                 assert self.running, f"{name}: the node ended\n{self.out[-3000:]}"
-                assert time.monotonic() < deadline, f"{name}: block {safe} is safe, not {self._chain.safe}"
+                assert within(time.monotonic() - begin, SECONDS), (
+                    f"{name}: block {safe} is safe, not {self._chain.safe}"
+                )
                 time.sleep(0.1)
 
 

@@ -10,6 +10,7 @@ from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory, reset_peak_memory
 from tests.support.processes.programs import Program, call, http_get, process_entries
+from tests.support.timing.slowness import within
 from tests.support.timing.stopwatch import Stopwatch
 
 T = TypeVar("T")
@@ -81,5 +82,5 @@ class AttackedNode(Program):
         assert all(peaks[role] < bound for role, bound in memory.items()), figures
         # Warnings are limited per minute, and those of a minute may all fall into these seconds.
         assert written < MAX_LOG_BYTES_AN_HOUR / 60, f"{figures}\n{self.out[-2000:]}"
-        assert honest.health < HEALTH_SECONDS, figures
-        assert honest.status < STATUS_SECONDS, figures
+        assert within(honest.health, HEALTH_SECONDS), figures
+        assert within(honest.status, STATUS_SECONDS), figures

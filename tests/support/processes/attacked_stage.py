@@ -17,6 +17,7 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory, reset_peak_memory
 from tests.support.processes.programs import WAIT_SECONDS, FinishedProgram, Program, as_json
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
+from tests.support.timing.slowness import within
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
@@ -106,10 +107,10 @@ class AttackedStage(Program):
 
     async def until(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
         """Return the first true value of a condition. Fails if the process exits before."""
-        deadline = time.monotonic() + seconds
+        begin = time.monotonic()
         while not (result := condition()):
             assert self.running, f"the process exited: {self.log[-1500:]}"
-            assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}: {self.log[-1500:]}"
+            assert within(time.monotonic() - begin, seconds), f"timeout after {seconds:g} s: {what}: {self.log[-1500:]}"
             await asyncio.sleep(0.02)
         return result
 

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, shared_fork_server
 from tests.support.processes.leftovers import Leftovers
+from tests.support.timing.slowness import within
 
 T = TypeVar("T")
 WAIT_SECONDS = 50.0
@@ -99,12 +100,12 @@ def reports_problem(url: str, process: str, text: str) -> bool:
 def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every: float = 0.05) -> T:
     """Return the first true value of the condition, which is asked every so many seconds, and counts as false while a
     server does not respond."""
-    deadline = time.monotonic() + seconds
+    begin = time.monotonic()
     while True:
         with contextlib.suppress(*UNREACHABLE):
             if result := condition():
                 return result
-        assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}"
+        assert within(time.monotonic() - begin, seconds), f"timeout after {seconds:g} s: {what}"
         time.sleep(every)
 
 
@@ -245,13 +246,13 @@ class Program:
     def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
         """Wait for its exit; a program that takes longer is killed, and the test fails."""
         try:
-            code = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
+            wait_for(lambda: not self.running, "its exit", seconds, every=0.01)
+        except AssertionError:
             self.kill()
             raise AssertionError(
                 f"it did not exit within {seconds:g} s; {self.out[-2000:]} {self.err[-2000:]}"
             ) from None
-        return FinishedProgram(code, self.out, self.err)
+        return FinishedProgram(self.process.wait(), self.out, self.err)
 
     def stop(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
         """Terminates it and waits for its exit."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.forked_programs import ForkedProgram
 from tests.support.processes.leftovers import Leftovers
+from tests.support.timing.slowness import within
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
@@ -79,9 +80,9 @@ class ToyNode:
 
     def wait(self, condition: Callable[[], T], what: str = "it", seconds: float = 40) -> T:
         """Return the first true value of the condition. Fails after the time, or when the node exits before."""
-        deadline = time.monotonic() + seconds
+        begin = time.monotonic()
         while not (result := condition()):
-            if time.monotonic() > deadline or (self.program.poll() is not None and not condition()):
+            if not within(time.monotonic() - begin, seconds) or (self.program.poll() is not None and not condition()):
                 raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self._raw).decode()}")
             time.sleep(0.02)
         return result
