@@ -132,8 +132,8 @@ class Decided(msgspec.Struct, frozen=True):
     """What the chains are sent besides the state of the rounds.
 
     `transition` is the number of the last one, 0 without one; it rises also over a removed file [VR6]. `denied` are all
-    denied blocks by chain [IV2]; `l1_final` is the number of the last L1 block that was finalized, 0 without one, and
-    `final` are the heads of the last round by it [LB4]."""
+    denied blocks by chain [IV2]; `l1_final` is the number up to which L1 blocks of rounds and denials were finalized, 0
+    without one, and `final` are the heads of the last round by it [LB4]."""
 
     transition: int
     denied: dict[int, tuple[DeniedBlock, ...]]
@@ -195,17 +195,16 @@ def next_time(config: InteropConfig, state: StoreState) -> int:
 def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_final: int = 0) -> Step:
     """Return what is needed next, or what is decided [VR5].
 
-    `l1_final` is the number of the last L1 block that was finalized while L1 had the blocks of all rounds [VR13]."""
+    `l1_final` is the number up to which L1 blocks were finalized while L1 had those of all rounds [VR13]."""
     if state.pending is None and observed.blocks is None:
         return AskChains(next_time(config, state))
     blocks = {chain: block for chain, block in (observed.blocks or {}).items() if isinstance(block, ChainBlock)}
-    anchors = [state.verified.l1] if state.verified is not None else []
-    anchors += [state.decided] if state.decided is not None else []
-    l1_blocks = {block for block in (*anchors, *(block.l1 for block in blocks.values())) if block != NO_L1_BLOCK}
+    depends_on = anchors(state)
+    l1_blocks = {block for block in (*depends_on, *(block.l1 for block in blocks.values())) if block != NO_L1_BLOCK}
     hashes = observed.l1
     if hashes is None:
         return AskL1(frozenset(block.number for block in l1_blocks))
-    left = [block for block in anchors if block in l1_blocks and hashes.get(block.number) != block.hash]
+    left = [block for block in depends_on if block in l1_blocks and hashes.get(block.number) != block.hash]
     if left:
         return _when_l1_left(config, state, hashes, left, l1_final)
     if state.pending is not None:
@@ -216,7 +215,13 @@ def next_step(config: InteropConfig, state: StoreState, observed: Observed, l1_f
             return Wait(answer, chain_id)
         if answer.l1 in l1_blocks and hashes.get(answer.l1.number) != answer.l1.hash:
             return Wait(WaitReason.L1_UNSETTLED, chain_id, str(answer.l1))
-    return _verify(config, state, blocks, anchors, observed.stored or {})
+    return _verify(config, state, blocks, observed.stored or {})
+
+
+def anchors(state: StoreState) -> list[BlockId]:
+    """Return the L1 blocks that decisions depend on: the last round's, and that of the denials since [VR4]."""
+    verified = None if state.verified is None else state.verified.l1
+    return [block for block in (verified, state.decided) if block is not None]
 
 
 def _recipients(config: InteropConfig, transition: Transition) -> tuple[int, ...]:
@@ -242,7 +247,6 @@ def _verify(
     config: InteropConfig,
     state: StoreState,
     blocks: Mapping[int, ChainBlock],
-    anchors: Collection[BlockId],
     stored: Stored,
 ) -> Step:
     """Return the decision about the heads of a round, or what else is needed for it [VR5, VR7, VR11]."""
@@ -264,7 +268,7 @@ def _verify(
     if verdicts.missing:
         missing = min(verdicts.missing)
         return Wait(WaitReason.NO_LOGS, missing.chain_id, f"block {missing.number}")
-    l1 = max((*anchors, *(block.l1 for block in blocks.values())), key=lambda block: block.number)
+    l1 = max((*anchors(state), *(block.l1 for block in blocks.values())), key=lambda block: block.number)
     if verdicts.invalid:
         invalid = []
         for chain_id, verdict in sorted(verdicts.invalid.items()):

@@ -40,6 +40,7 @@ from rollup_node.stages.interop.rounds import (
     Wait,
     WaitReason,
     advanced,
+    anchors,
     backfill,
     diverged,
     next_step,
@@ -95,7 +96,7 @@ class InteropStage(Stage):
             chain_id: ChainView(config.engines[chain_id], chain.genesis.l2, bus.within(str(chain_id)), wake)
             for chain_id, chain in self._set.chains.items()
         }
-        self._l1 = L1Reader(bus, self._decided.l1_final, wake)
+        self._l1 = L1Reader(bus, wake)
         self._publisher = bus.publish("status.interop")
         self._problem: Problem | None = None
         self._condition = LastingCondition(log, clock)
@@ -161,15 +162,13 @@ class InteropStage(Stage):
         """Bring what the round after a state asks for until it decides; `fresh` asks L1 for all of its blocks again.
 
         After rounds whose blocks are `unwritten`, it is decided by what chains and L1 have reported [VR4, VR6]."""
-        observed, finalized = Observed(), 0
+        observed = Observed()
         while True:
             match next_step(self._set, state, observed, self._decided.l1_final):
                 case AskChains(timestamp=timestamp):
                     blocks = self._known(timestamp) if unwritten is not None else await self._ask_chains(timestamp)
                     observed = msgspec.structs.replace(observed, blocks=blocks)
                 case AskL1(numbers=numbers):
-                    # It is of the chain that the hashes are of, or of an older one.
-                    finalized = self._l1.finalized
                     is_known = unwritten is not None
                     hashes = self._l1.known(numbers) if is_known else await self._l1.hashes(numbers, fresh=fresh)
                     observed = msgspec.structs.replace(observed, l1=hashes)
@@ -178,7 +177,7 @@ class InteropStage(Stage):
                     observed = msgspec.structs.replace(observed, stored=stored)
                 case decision:
                     if unwritten is None and observed.l1 is not None and not _is_of_l1(decision):
-                        await self._follow_finality(finalized)
+                        await self._follow_finality()
                     return decision
 
     async def _with_following(self, first: Advance) -> list[Advance]:
@@ -231,7 +230,9 @@ class InteropStage(Stage):
         self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
         self._set_activity(RUNNING)
         self._joining = frozenset()
-        # A round has a head of every chain that has begun; one before the first round has blocks that are in none.
+        await self._follow_finality()
+        # Of the L1 block up to which rounds are final there may be later ones. Each has a head of every chain that has
+        # begun; one before the first round has blocks that are in none.
         if rounds[-1].l1.number <= self._decided.l1_final:
             self._decided = msgspec.structs.replace(self._decided, final=self._state.tips)
             self._publish()
@@ -276,11 +277,14 @@ class InteropStage(Stage):
         self._meet(going_back(left[0]))
         return WAIT_SECONDS
 
-    async def _follow_finality(self, finalized: int) -> None:
-        """Take the last round that is final, while L1 has the last round's L1 block [LB4]."""
-        if finalized > self._decided.l1_final:
+    async def _follow_finality(self) -> None:
+        """Take the last round that is final, while L1 has the last round's L1 block [LB4].
+
+        Of later rounds nothing follows: L1 may have other blocks below its finalized one by then."""
+        number = min(self._l1.final, max((block.number for block in anchors(self._state)), default=0))
+        if number > self._decided.l1_final:
             final = self._decided.final
-            self._decided = await self._database.run(lambda store: store.finalize(finalized))
+            self._decided = await self._database.run(lambda store: store.finalize(number))
             if final != self._decided.final:
                 self._publish()
 

@@ -201,7 +201,7 @@ class InteropStore:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def finalize(self, l1_number: int) -> Decided:
-        """Store the number of L1's finalized block, which never goes back [LB4, VR13]."""
+        """Store up to which number L1 blocks of rounds are finalized, which never goes back [LB4, VR13]."""
         with self._errors(), transaction(self._connection):
             self._progress_to(l1_final=max(self._progress().l1_final, l1_number))
             return self.decided()

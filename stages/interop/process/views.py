@@ -141,12 +141,13 @@ class ChainView:
 class L1Reader:
     """Asks for each block once as long as L1's chain only grows, so that rounds cost L1 next to nothing.
 
-    `finalized` is the number of the finalized block, which begins with the one given and never goes back. `on_change`
-    is called when the head or that changes."""
+    `final` is the number of L1's finalized block while the hashes are known to be of its chain, else 0 [LB4, FIN9].
+    `on_change` is called when the head or the finalized block changes."""
 
-    def __init__(self, bus: Bus, finalized: int, on_change: Callable[[], None]) -> None:
-        self.finalized, self._on_change = finalized, on_change
+    def __init__(self, bus: Bus, on_change: Callable[[], None]) -> None:
+        self.final, self._on_change = 0, on_change
         self._head: L1BlockRef | None = None
+        self._finalized: L1BlockRef | None = None
         self._known: dict[int, Hash] = {}
         self._refs = L1RefsClient(bus)
         bus.subscribe("status.l1", self._on_status)
@@ -159,10 +160,13 @@ class L1Reader:
         """Return the hashes of blocks by number; `fresh` asks for all of them. Raises TemporaryError."""
         if fresh:
             self._known.clear()
-        missing = [number for number in numbers if number not in self._known]
-        head = self._head
+        head, finalized = self._head, self._finalized
+        wanted = dict.fromkeys(numbers if finalized is None else (*numbers, finalized.number))
+        missing = [number for number in wanted if number not in self._known]
         read = dict(zip(missing, await asyncio.gather(*map(self._hash, missing)), strict=True))
-        result = {**self.known(numbers), **read}
+        result = {**self.known(wanted), **read}
+        if finalized is not None and finalized == self._finalized:
+            self.final = finalized.number if result[finalized.number] == finalized.hash else 0
         if head is not None and head == self._head:
             known = {number: hashed for number, hashed in read.items() if hashed is not None}
             self._keep({number: hashed for number, hashed in known.items() if number < head.number})
@@ -188,6 +192,6 @@ class L1Reader:
             if head is not None:
                 self._keep({head.number: head.hash})
             self._head = head
-        if message.finalized is not None:
-            self.finalized = max(self.finalized, message.finalized.number)
+        if message.finalized != self._finalized:
+            self._finalized, self.final = message.finalized, 0
         self._on_change()

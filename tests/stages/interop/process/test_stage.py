@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from rollup_node.stages.interop.rounds import Change, StoreState
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.interop.running_stage import TWO, Node, assert_true, derivable, node_of, verify_all
+from tests.support.interop.running_stage import Node, assert_true, derivable, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld
 from tests.support.interop.values import GENESIS_TIME, Claim, dependency_set, member
-from tests.support.interop.world import L1_STEP, Logs, truth
+from tests.support.interop.world import L1_STEP, Logs
 from tests.support.timing.manual_clock import ManualClock
 
 PAIR = dependency_set(member(1), member(2), activation=GENESIS_TIME, window=100)
@@ -251,42 +250,6 @@ async def test_nothing_goes_back_below_l1_finality(tmp_path: Path) -> None:
         await node.until(lambda: node.code() is Code.INTEROP_L1_FINAL)
         assert node.verdicts.timestamp == last and node.verdict(1).go_back is None
         assert node.meter_value("supernode_interop_activity_state") == 3
-
-
-def are_final(node: Node, heads: dict[int, BlockId]) -> bool:
-    return {chain_id: node.verdict(chain_id).final for chain_id in node.chains} == heads
-
-
-async def test_what_l1_has_finalized_is_final(tmp_path: Path) -> None:
-    """[LB4]: the head of the last round with an L1 block at or below it."""
-    async with node_of(ServedWorld(TWO, 3), tmp_path / "interop") as node:
-        node.grow(4)
-        await verify_all(node)
-        assert all(node.verdict(chain_id).final is None for chain_id in node.chains)
-        rounds = truth(node.world, node.first, derivable(node)).values()
-        for number in sorted({l1.number for l1, _ in rounds}):
-            node.finalize(number)
-            wanted = [heads for l1, heads in rounds if l1.number <= number][-1]
-            await node.until(partial(are_final, node, wanted))
-
-
-async def test_what_l1_has_replaced_is_never_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[VR13, LB4, RA1]: as after an hour off, the number of L1's finalized block is beyond it at once."""
-    monkeypatch.setattr(ServedWorld, "content", lambda world, chain_id, number, variant: (variant,))
-    async with node_of(ServedWorld(PAIR, 3), tmp_path / "interop") as node:
-        node.grow(6)
-        await verify_all(node)
-        verified = {chain_id: node.verdict(chain_id).verified for chain_id in node.chains}
-        node.world.finalized = len(node.world.l1) - 1
-        node.grow(6, drop=4)
-        await verify_all(node)
-        await node.until(lambda: node.verdict(1).final is not None)
-        assert node.meter_value("supernode_interop_rewinds_total") > 0
-        for chain_id, chain in node.chains.items():
-            blocks = [block.ref.id for block in chain.blocks()]
-            assert verified[chain_id] not in blocks
-            final = {verdicts.chains[chain_id].final for verdicts in chain.verdicts}
-            assert final - {None} <= set(blocks)
 
 
 async def test_rounds_ask_l1_for_next_to_nothing(tmp_path: Path) -> None:

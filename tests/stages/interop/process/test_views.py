@@ -175,9 +175,9 @@ def numbers(bus: FakeBus) -> list[int]:
     return [request.last for request in bus.asked]
 
 
-def reader_of(bus: FakeBus, finalized: int = 0) -> L1Reader:
+def reader_of(bus: FakeBus) -> L1Reader:
     """Return a reader that knows block 20 as the head."""
-    result = L1Reader(bus, finalized, lambda: None)  # type: ignore[arg-type]
+    result = L1Reader(bus, lambda: None)  # type: ignore[arg-type]
     bus.publish(L1Heads(ref(20), None, None))
     return result
 
@@ -234,12 +234,30 @@ async def test_blocks_above_the_head_and_missing_ones_are_not_kept(bus: FakeBus)
     assert numbers(bus)[4:] == [15, 15]
 
 
-def test_finality_never_goes_back(bus: FakeBus) -> None:
-    """[VR13]: nor below what was stored."""
-    reader = reader_of(bus, finalized=12)
-    for number, wanted in ((11, 12), (14, 14), (13, 14)):
-        bus.publish(L1Heads(ref(20), None, ref(number)))
-        assert reader.finalized == wanted
+async def test_the_finalized_block_counts_on_the_chain_of_the_hashes_alone(bus: FakeBus) -> None:
+    """[LB4, FIN9]: it is asked for once, and forgotten with the l1 process."""
+    reader = reader_of(bus)
+    for finalized, wanted in ((ref(14), 14), (ref(13), 13), (ref(15, 1), 0), (None, 0)):
+        bus.publish(L1Heads(ref(20), None, finalized))
+        assert reader.final == 0, "not before it was found"
+        for _ in range(2):
+            await reader.hashes([12])
+            assert reader.final == wanted
+    assert numbers(bus) == [12, 14, 13, 15]
+
+
+async def test_a_finalized_block_that_is_forgotten_while_it_is_looked_up_does_not_count(bus: FakeBus) -> None:
+    """[LB4, LCP16]"""
+    reader = reader_of(bus)
+    bus.publish(L1Heads(ref(20), None, ref(14)))
+
+    def answer(request: L1RefsRequest) -> L1RefsResponse:
+        bus.publish(L1Heads(ref(20), None, None))
+        return refs_of()(request)
+
+    bus.answer = answer
+    await reader.hashes([12])
+    assert reader.final == 0
 
 
 async def test_what_is_known_is_bounded(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
