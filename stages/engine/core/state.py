@@ -88,7 +88,7 @@ class CoreState:
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)
         self.interop = Interop(config.rollup, config.interop, self._first_reset)
-        self.el_sync = ELSync(config, records)
+        self.el_sync = ELSync(config, records, self.verification)
 
     def _add_rows(self) -> None:
         self.unsafe = UnsafeBlockRow(self)

@@ -33,6 +33,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.heads.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -72,10 +73,11 @@ class ELSync:
     `rival` the last block since that is not above it; `attempt` the block whose insertion and forkchoice update are
     under way, `chosen` once it is inserted; `synced` the block where the sync has ended, `heads` those behind it once
     they are looked up. `events` wait for the core. `offset` is in blocks; it shrinks, for one try, where the engine has
-    pruned its blocks [ELS12]. With `records` safe heads are recorded."""
+    pruned its blocks [ELS12]. With `records` safe heads are recorded. `verification` has the last verified block."""
 
-    def __init__(self, config: EngineConfig, records: bool) -> None:
+    def __init__(self, config: EngineConfig, records: bool, verification: Verification) -> None:
         self._rollup, self._config, self._records = config.rollup, config, records
+        self._verification = verification
         self.state = ELSyncState.WILL_START if config.el_sync else ELSyncState.FINISHED
         self.events: list[Event] = []
         self.target: ExecutionPayload | None = None
@@ -100,7 +102,7 @@ class ELSync:
         self.heads: Heads | None = None
         self._lookup: Lookup[None] | None = None
         self._due: RecordCall | None = None
-        self._in_record = self._from_record = False
+        self._may_lack = self._from_record = False
 
     # --- what can be seen ------------------------------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class ELSync:
         """Note that the engine lacks a block behind the synced one: the heads are set nearer to it [ELS12]."""
         if self.state is not ELSyncState.FINISHED_NOT_FINALIZED or self.synced is None:
             return
-        if self._in_record:
+        if self._may_lack:
             self._look_on(None)
             return
         if self._from_record:
@@ -242,8 +244,8 @@ class ELSync:
     # --- will start ------------------------------------------------------------------------------------------------
 
     def _decide(self, monotonic: float, unix: float) -> None:
-        latest, finalized = self._latest, self.labels["finalized"]
-        has_finality = finalized is not None and finalized.hash != self._rollup.genesis.l2.hash
+        latest, finalized = self._latest, self._known_final
+        has_finality = finalized is not None
         if has_finality and self._kind == "geth":
             self._skip(f"the engine has the finalized block {finalized}")
             return
@@ -384,9 +386,28 @@ class ELSync:
         final = at = finalized or behind
         if safe is not None and _is_same(there[safe.number], safe) and safe.number > final.number:
             at = safe
+        known = self._known_final
         if recorded is not None:
-            at, final = recorded, min(final, recorded, key=lambda ref: ref.number)
+            at, final = recorded, min(known or final, recorded, key=lambda ref: ref.number)
+        if known is None:
+            final = yield from self._at_most_verified(final)
         self.heads, self._from_record = Heads(synced, at, at, final), recorded is not None
+
+    @property
+    def _known_final(self) -> L2BlockRef | None:
+        """The block that was final before the sync, None for genesis."""
+        known = self.labels.get("finalized")
+        return None if known is None or known.hash == self._rollup.genesis.l2.hash else known
+
+    def _at_most_verified(self, final: L2BlockRef) -> Lookup[L2BlockRef]:
+        """Return the block that becomes final: in a supernode it is no later one than the last verified block."""
+        verdict = self._verification.verdict
+        if verdict is None or verdict.verified is None or final.number <= verdict.verified.number:
+            return final
+        self._may_lack = True
+        block = yield engine_api.GetBlockRef(verdict.verified.number)
+        self._may_lack = False
+        return block if isinstance(block, L2BlockRef) else final
 
     def _block_behind(self, synced: L2BlockRef) -> Lookup[L2BlockRef]:
         while (number := max(self._rollup.genesis.l2.number, synced.number - self.offset)) < synced.number:
@@ -400,9 +421,9 @@ class ELSync:
         if not self._record_usable:
             yield KeepSafeHeads(None)
             return None
-        self._in_record = True
+        self._may_lack = True
         recorded = yield from recorded_safe_head(behind.number, synced.number)
-        self._in_record = False
+        self._may_lack = False
         return recorded
 
     def _above(self, behind: L2BlockRef, label: engine_api.Label) -> L2BlockRef | None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncState
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
@@ -31,7 +32,8 @@ class Bench:
         self.record = record
         options: dict[str, Any] = {"sequencer_enabled": sequencer, "engine_kind_given": is_given}
         options |= {"engine_kind": kind, "el_sync": True, "offset_el_safe": offset}
-        self.sync = ELSync(config_of(self.chain, **options), record is not None)
+        self.verification = Verification(self.chain.rollup.l2_chain_id, enabled=True)
+        self.sync = ELSync(config_of(self.chain, **options), record is not None, self.verification)
         self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
         self.calls: list[Any] = []
 

@@ -9,6 +9,7 @@ import pytest
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import LogLine
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.heads.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.engine.starts.el_sync import (
     LISTEN_SECONDS,
@@ -18,8 +19,10 @@ from rollup_node.stages.engine.starts.el_sync import (
     ELSyncState,
     offset_blocks,
 )
+from rollup_node.stages.messages.interop import ChainVerdict, Verdicts
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.support.engine.el_sync_bench import Bench, syncing
+from tests.support.engine.safe_heads import SafeHeadModel
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,33 @@ def test_heads_known_before_do_not_go_back(kind: str) -> None:
     bench.run()
     bench.fetch()
     assert bench.heads() == (10, 5, 3)
+
+
+def off_for_long(finalized: int | None, verified: int | None = None) -> Bench:
+    """Return a sync to block 10 of a node that was off for longer than the offset; block 3 was its safe head."""
+    record = SafeHeadModel()
+    bench = Bench("reth", offset=8.0, record=record)
+    bench.has(4, finalized, safe=2)
+    record.write(SafeHeadEntry(bench.chain.l1_ref(101).id, bench.refs[3].id))
+    if verified is not None:
+        verdict = ChainVerdict(bench.refs[verified].id, None, (), 0, None)
+        bench.verification.take(Verdicts({bench.chain.rollup.l2_chain_id: verdict}, 0, None, 0))
+    bench.sync.offer(bench.payload(10))
+    bench.run()
+    bench.fetch()
+    return bench
+
+
+@pytest.mark.parametrize("verified", [None, 2])
+def test_what_was_safe_before_a_sync_is_not_final_after_it(verified: int | None) -> None:
+    """[ELS5, SDB9, VR14]: what was final stays so."""
+    assert off_for_long(1, verified).heads() == (10, 3, 1)
+
+
+@pytest.mark.parametrize(("verified", "final"), [(None, 3), (2, 2), (3, 3), (5, 3)])
+def test_another_engine_has_nothing_final_that_is_not_verified(verified: int | None, final: int) -> None:
+    """[ELS5, VR14]: one without finality, as after its loss."""
+    assert off_for_long(None, verified).heads() == (10, 3, final)
 
 
 def test_a_finalized_block_that_the_synced_chain_lacks_is_an_error_until_another_block_comes() -> None:
