@@ -131,8 +131,9 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
     """Return the configuration of each process of a chain; `verified`: an interop process verifies its messages."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
+    l1 = l1_config(values, chain, runtime_config=has_p2p)
     return NodeConfigs(
-        l1=msgspec.structs.replace(l1_config(values, chain, runtime_config=has_p2p), checkpoint=plan.checkpoint),
+        l1=msgspec.structs.replace(l1, checkpoint=plan.checkpoint, derives=derives),
         blobs=blobs_config(values) if derives else None,
         derivation=derivation_config(values, chain) if derives else None,
         # The sequencer's L1 blocks are verified by compute [FSR9].

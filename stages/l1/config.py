@@ -31,7 +31,7 @@ class L1Config(msgspec.Struct, frozen=True):
     exceptions by L2 chain id. `runtime_config`: read the unsafe block signers from L1 at the start and every
     `runtime_config_interval`, 0 or less for at the start alone; with `protocol_versions` the versions that L1 signals,
     too. `inbox_hashes`: inbox transactions get their hashes, for commands that show them. `checkpoint`:
-    heads are proven from it, None where the endpoints are believed."""
+    heads are proven from it, None where the endpoints are believed. `derives`: the node derives its chains."""
 
     endpoints: tuple[str, ...]
     rollups: tuple[RollupConfig, ...]
@@ -53,6 +53,7 @@ class L1Config(msgspec.Struct, frozen=True):
     protocol_versions: bool = False
     inbox_hashes: bool = False
     checkpoint: CheckpointConfig | None = None
+    derives: bool = True
 
     def confirmations(self, rollup: RollupConfig) -> int:
         """Return how many of the newest blocks are hidden from a rollup's derivation."""

@@ -253,7 +253,8 @@ class Proof:
     """The proven chain, and what was used of another one. `clock` is monotonic, `on_hidden` called as finality is.
 
     `on_wanted` is called when links are wanted that are not known. `catch_ups` are those of the derivations, by L2
-    chain id. With `keeps` no unproven block is used before `kept`, what is recorded of them, has it."""
+    chain id; without any nothing is hidden. With `keeps` no unproven block is used before `kept`, what is recorded of
+    them, has it."""
 
     def __init__(self, clock: Callable[[], float], before: Mapping[int, Unproven | None], keeps: bool = False) -> None:
         self.chain = ProvenChain()
@@ -316,7 +317,7 @@ class Proof:
             if self.catch_ups[derivation].gap_below(ref):
                 self.on_wanted()
                 return Standing.WAITING
-        if result is Standing.FAR:
+        if result is Standing.FAR and self.catch_ups:
             if self._hidden_at is None:
                 self._hidden_at = self._clock()
                 self.on_hidden()

@@ -117,7 +117,7 @@ class L1Stage(Stage):
         if self._config.checkpoint is None:
             return None
         on_proven = self._blocks.wake.set
-        rollups = [rollup.l2_chain_id for rollup in self._config.rollups]
+        rollups = [rollup.l2_chain_id for rollup in self._config.rollups if self._config.derives]
         return ProofPoller(
             self._config.checkpoint, rollups, self._endpoints, self._tracker, self._poller, meter, on_proven
         )

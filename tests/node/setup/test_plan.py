@@ -184,7 +184,7 @@ def test_a_node_that_follows_another_one_does_not_derive(words: tuple[str, ...],
     assert all(spec.copies == 1 for spec in specs)
     engine, rpc = node.configs.engine, node.configs.rpc
     assert (engine.follow_url, engine.follow_timeout) == ("http://f:9545", 3.0)
-    assert not rpc.derives and not rpc.safedb
+    assert not rpc.derives and not rpc.safedb and not node.configs.l1.derives
     assert any("safe heads are not recorded" in notice for notice in node.notices) == ("--safedb.path=safe.db" in words)
     check = node.settings.precheck
     assert isinstance(check, partial)

@@ -298,6 +298,14 @@ def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes(
 
 
 @in_short_reach
+def test_without_a_derivation_finality_is_never_hidden() -> None:
+    """[LCP16, FSR9]: a node that follows another looks L1 origins up at its start, and derives nothing from them."""
+    proof = Proof(ManualClock(0.0), {})
+    proof.chain.advance(HONEST.ref(90))
+    assert proof.admits(HONEST.ref(60), None) is Standing.FAR and proof.shows_finality
+
+
+@in_short_reach
 def test_of_a_long_gap_no_more_is_recorded_than_of_other_blocks() -> None:
     """[LCP13] Weeks of blocks, as an engine with newer data brings, would make a file that is not read any more. Those
     below the gap stay."""
