@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.plan import NodeConfigs, NodePlan
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
+from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import lagoon_from
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 
@@ -44,6 +45,13 @@ def interop_problems(plans: Sequence[NodePlan], activation: int) -> Iterator[str
             "interop.activation-timestamp: no chain of --chains executes messages of another, so nothing would be"
             " verified: give the set with --dependency-set"
         )
+    for plan in plans:
+        alt_da = plan.chain.config.alt_da
+        if plan.l2_chain_id in verified and alt_da is not None and alt_da.commitment_type == KECCAK_COMMITMENT:
+            yield (
+                f"chain {plan.l2_chain_id} has Alt-DA inputs that can be challenged, so its blocks cannot be verified:"
+                " run the chains of its set without verification, each in a node of its own"
+            )
     times = {plan.l2_chain_id: _begins(plan) for plan in plans if plan.l2_chain_id in verified}
     if not activation and len(set(times.values())) > 1:
         shown = ", ".join(f"chain {chain}={'never' if time is None else time}" for chain, time in times.items())

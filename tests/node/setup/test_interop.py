@@ -8,6 +8,14 @@ import pytest
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 from tests.support.processes.local_chains import lines_of, local_chains, plan
 
+CHALLENGED = {
+    "da_challenge_contract_address": "0x" + "33" * 20,
+    "da_commitment_type": "KeccakCommitment",
+    "da_challenge_window": 7,
+    "da_resolve_window": 7,
+}
+DA_SERVER = ("--vn.902.altda.enabled", "--vn.902.altda.da-server=http://da")
+
 
 def test_interop_by_a_given_time(tmp_path: Path) -> None:
     """[SNO5]"""
@@ -15,6 +23,14 @@ def test_interop_by_a_given_time(tmp_path: Path) -> None:
     _, interop = plan(*words, "--interop.activation-timestamp=1234", "--interop.log-backfill-depth=1h")
     assert interop is not None
     assert interop[:4] == ((901, 902), 1234, MESSAGE_EXPIRY_WINDOW, 3600)
+
+
+def test_alt_da_without_challenges_is_verified(tmp_path: Path) -> None:
+    """[SNO5, ADA10]"""
+    generic = {"da_commitment_type": "GenericCommitment", "da_challenge_window": 7, "da_resolve_window": 7}
+    words = local_chains(tmp_path, {}, {"alt_da": generic})
+    _, interop = plan(*words, *DA_SERVER, "--interop.activation-timestamp=1")
+    assert interop is not None and interop.members == (901, 902)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +57,13 @@ def test_interop_by_a_given_time(tmp_path: Path) -> None:
             ("--interop.activation-timestamp=1", "--chains=901"),
             "chain 901 executes messages of chain 902, which --chains lacks",
         ),
+        (
+            ({}, {"alt_da": CHALLENGED}),
+            (*DA_SERVER, "--interop.activation-timestamp=1"),
+            "chain 902 has Alt-DA inputs that can be challenged, so its blocks cannot be verified",
+        ),
     ],
-    ids=["id", "l1", "lagoon", "never", "member"],
+    ids=["id", "l1", "lagoon", "never", "member", "challenges"],
 )
 def test_contradictions_are_refused(
     tmp_path: Path, changes: tuple[dict[str, Any], ...], words: tuple[str, ...], expected: str
