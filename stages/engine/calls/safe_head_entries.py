@@ -6,15 +6,10 @@ it [SDB13].
 """
 
 from collections import deque
-from collections.abc import Generator
-from typing import TypeVar
 
 import msgspec
 
-from rollup_node.stages.engine.calls.engine_api import GetBlockRef
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-
-T = TypeVar("T")
 
 
 class SafeHeadEntry(msgspec.Struct, frozen=True):
@@ -45,9 +40,12 @@ SafeHeadWrite = SafeHeadEntry | ResetSafeHeads | KeepSafeHeads
 
 
 class FindSafeHeads(msgspec.Struct, frozen=True):
-    """Reads the entries at which derivation may resume after EL sync to an L2 block near this number [SDB9]."""
+    """Reads the entries at which derivation may resume after EL sync to an L2 block near this number [SDB9].
+
+    The last one is that below the L1 block of number `below`, if it is given."""
 
     number: int
+    below: int | None = None
 
 
 class FoundSafeHeads(msgspec.Struct, frozen=True):
@@ -179,27 +177,3 @@ class SafeHeadRecorder:
         """Note that derivation is reset: what is due is part of what it derives again."""
         self._due.clear()
         self.last_l1, self._recorded, self._begun = None, -1, False
-
-
-RecordCall = FindSafeHeads | GetBlockRef | KeepSafeHeads
-Lookup = Generator[RecordCall, object, T]
-"""Yields the calls that are due, one at a time, and is sent their answers."""
-
-
-def recorded_safe_head(number: int, highest: int) -> Lookup[L2BlockRef | None]:
-    """Look for the recorded safe head on the chain, at which the database then ends.
-
-    `number` is the L2 block that the heads are set at without one, `highest` that of the synced block [SDB9]."""
-    heads = yield FindSafeHeads(number)
-    if not isinstance(heads, FoundSafeHeads) or heads.last is None:
-        return None
-    for entry in (heads.last, heads.first_from):
-        if entry is None or entry.safe_head.number > highest:
-            continue
-        block = yield GetBlockRef(entry.safe_head.number)
-        if isinstance(block, L2BlockRef) and block.hash == entry.safe_head.hash:
-            if entry != heads.last:
-                yield KeepSafeHeads(entry)
-            return block
-    yield KeepSafeHeads(None)
-    return None

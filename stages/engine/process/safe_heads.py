@@ -120,9 +120,10 @@ class SafeHeadStore:
 
     def find(self, wanted: safe_head_entries.FindSafeHeads) -> safe_head_entries.FoundSafeHeads:
         """Return the entries at which derivation may resume after EL sync [SDB9]."""
+        highest = MAX_NUMBER if wanted.below is None else wanted.below - 1
         with self._errors():
             return safe_head_entries.FoundSafeHeads(
-                self._find(_AT_L1, MAX_NUMBER), self._find(_L1_OF, min(wanted.number, MAX_NUMBER))
+                self._find(_AT_L1, highest), self._find(_L1_OF, min(wanted.number, MAX_NUMBER))
             )
 
     def l1_of(self, number: int) -> safe_head_entries.SafeHeadEntry | None:

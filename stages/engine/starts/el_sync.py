@@ -16,20 +16,21 @@ Derivation starts behind the block where that ends.
 Nothing of this is stored: another life of the process, or a reset, reads the engine's labels again. Times are monotonic
 seconds, `unix` is Unix seconds."""
 
+from collections.abc import Generator
 from enum import Enum
 from math import ceil, inf
+from typing import TypeVar
 
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import LogLine
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     FoundSafeHeads,
     KeepSafeHeads,
-    Lookup,
-    RecordCall,
-    recorded_safe_head,
+    SafeHeadEntry,
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.heads.unsafe_chain import DroppedUnsafeBlock
@@ -39,7 +40,7 @@ from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L1BlockRef, L2BlockRef
 
 RESEND_SECONDS = 5.0
 LISTEN_SECONDS = 60.0
@@ -47,7 +48,15 @@ LISTEN_SECONDS = 60.0
 RECENT_SECONDS = 600
 """A head of this age is that of an engine which was at the tip a moment ago."""
 STALE_TARGET_SECONDS = 60.0
+LOOKED_AT = 64
+"""How many recorded safe heads are looked at: L1 replaces no more of its last blocks [SDB9]."""
 LABELS: tuple[engine_api.Label, ...] = ("finalized", "safe", "latest")
+
+
+T = TypeVar("T")
+RecordCall = FindSafeHeads | engine_api.GetBlockRef | GetL1BlockRef | KeepSafeHeads
+Lookup = Generator[RecordCall, object, T]
+"""Yields the calls that are due, one at a time, and is sent their answers."""
 
 
 class ELSyncState(Enum):
@@ -225,6 +234,10 @@ class ELSync:
             case FindSafeHeads() | KeepSafeHeads():
                 if not isinstance(answer, FoundSafeHeads if isinstance(call, FindSafeHeads) else bool):
                     raise TemporaryError("the answer is not one to this call")
+                self._look_on(answer)
+            case GetL1BlockRef(number=number):
+                if not isinstance(answer, L1BlockRef):
+                    raise TemporaryError(f"L1 does not have block {number} yet, with which a block became safe")
                 self._look_on(answer)
             case engine_api.GetIdentity():
                 named = answer.kind if isinstance(answer, EngineIdentity) else None
@@ -439,3 +452,44 @@ def _is_same(block: object, known: L2BlockRef) -> bool:
 def _head_alone(payload: ExecutionPayload) -> Forkchoice:
     """Label are left as they are [ELS6]."""
     return Forkchoice(payload.block_hash, ZERO_HASH, ZERO_HASH)
+
+
+def recorded_safe_head(number: int, highest: int) -> Lookup[L2BlockRef | None]:
+    """Look for the last recorded safe head that is on both chains, at which the database then ends [SDB9].
+
+    `number` is the L2 block that the heads are set at without one, `highest` that of the synced block."""
+    found = yield FindSafeHeads(number)
+    if not isinstance(found, FoundSafeHeads) or found.last is None:
+        return None
+    entry = yield from _last_usable(found.last, number, highest)
+    if entry is None and found.first_from is not None and (yield from _is_usable(found.first_from, highest)):
+        entry = found.first_from
+    if entry != found.last:
+        yield KeepSafeHeads(entry)
+    block = None if entry is None else (yield engine_api.GetBlockRef(entry.safe_head.number))
+    return block if isinstance(block, L2BlockRef) else None
+
+
+def _last_usable(last: SafeHeadEntry, number: int, highest: int) -> Lookup[SafeHeadEntry | None]:
+    entry: SafeHeadEntry | None = last
+    for _ in range(LOOKED_AT):
+        if entry is None or (is_usable := (yield from _is_usable(entry, highest))) is None:
+            break
+        if is_usable:
+            return entry
+        earlier = yield FindSafeHeads(number, entry.l1_block.number)
+        entry = earlier.last if isinstance(earlier, FoundSafeHeads) else None
+    return None
+
+
+def _is_usable(entry: SafeHeadEntry, highest: int) -> Lookup[bool | None]:
+    """Look whether the synced chain has the L2 block of an entry, and L1 the L1 block; None where the engine lacks it.
+
+    Then it lacks those below as well: it has pruned them."""
+    if entry.safe_head.number > highest:
+        return False
+    block = yield engine_api.GetBlockRef(entry.safe_head.number)
+    if not isinstance(block, L2BlockRef):
+        return None
+    l1_block = None if block.id != entry.safe_head else (yield GetL1BlockRef(entry.l1_block.number, True))
+    return isinstance(l1_block, L1BlockRef) and l1_block.id == entry.l1_block

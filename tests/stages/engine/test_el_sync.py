@@ -21,7 +21,7 @@ async def test_derivation_resumes_at_the_last_recorded_safe_head(
     path = str(tmp_path / "safe")
     store = SafeHeadStore(path, chain.rollup)
     for l1, number, block in ((101, 2, hashes[2]), (102, 7, hashes[7]), (103, 9, b"\x99" * 32)):
-        store.write(SafeHeadEntry(BlockId(l1, bytes([l1]) * 32), BlockId(number, block)))
+        store.write(SafeHeadEntry(chain.l1_ref(l1).id, BlockId(number, block)))
     store.close()
     async with run(safedb_path=path, el_sync=True, offset_el_safe=8.0, p2p=True) as node:
         await node.until(lambda: node.has_problem("EL sync: waiting for an unsafe block"))

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads
 from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncState
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
 from tests.support.engine.core_harness import config_of
 from tests.support.engine.model_engine import ModelEngine
@@ -15,7 +17,9 @@ LENGTH = 12
 
 
 class Bench:
-    """An EL sync, an engine that has block 0 of twelve, and the time; `calls` are those made so far."""
+    """An EL sync, an engine that has block 0 of twelve, and the time; `calls` are those made so far.
+
+    L1 has the recorded blocks below the number `replaced_from`, and others from there to `l1_head`."""
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class Bench:
         self.sync = ELSync(config_of(self.chain, **options), record is not None, self.verification)
         self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
         self.calls: list[Any] = []
+        self.replaced_from = self.l1_head = 1000
 
     def payload(self, number: int) -> ExecutionPayload:
         return self.chain.payloads[self.refs[number].hash]
@@ -62,10 +67,21 @@ class Bench:
     def _answer(self, call: Any) -> Any:
         if self.record is not None and isinstance(call, FindSafeHeads):
             return self.record.find(call)
+        if self.record is not None and isinstance(call, GetL1BlockRef):
+            return self._l1_block(self.record, call.number)
         if self.record is not None and isinstance(call, KeepSafeHeads):
             self.record.write(call)
             return True
         return self.engine.answer(call)
+
+    def _l1_block(self, record: SafeHeadModel, number: int) -> L1BlockRef | None:
+        """Return L1's block of a number: the recorded one, unless that was replaced."""
+        if number > self.l1_head:
+            return None
+        entry = record.at_l1(number)
+        is_kept = number < self.replaced_from
+        block_hash = entry.l1_block.hash if is_kept and entry is not None else b"\x77" * 32
+        return L1BlockRef(block_hash, number, ZERO_HASH, 0)
 
     def run(self) -> None:
         """Answers calls until none is due now."""

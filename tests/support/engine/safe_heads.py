@@ -65,7 +65,8 @@ class SafeHeadModel:
 
     def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
         """Return the entries at which derivation may resume."""
-        return FoundSafeHeads(self.entries[-1] if self.entries else None, self.l1_of(wanted.number))
+        entries = [item for item in self.entries if wanted.below is None or item.l1_block.number < wanted.below]
+        return FoundSafeHeads(entries[-1] if entries else None, self.l1_of(wanted.number))
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
         """Return the last entry at or below an L1 block."""

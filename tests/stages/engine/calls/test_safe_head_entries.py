@@ -13,6 +13,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     SafeHeadRecorder,
     reset,
 )
+from rollup_node.stages.engine.starts import el_sync
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef
@@ -72,11 +73,12 @@ def synced(record: SafeHeadModel) -> Bench:
         (recorded(), (10, 6, 6), []),
         (recorded(1, 3), (10, 3, 3), [1, 3]),
         (recorded(1, 6, 8), (10, 8, 6), [1, 6, 8]),
-        (recorded(1, 6, 7, 8, 9, other=8), (10, 6, 6), [1, 6]),
+        (recorded(1, 6, 7, 8, 9, other=8), (10, 7, 6), [1, 6, 7]),
         (recorded(1, 7, 9, other=9), (10, 7, 6), [1, 7]),
-        (recorded(1, 5, 9, other=9), (10, 6, 6), []),
-        (recorded(1, 12), (10, 6, 6), []),
+        (recorded(1, 5, 9, other=9), (10, 5, 5), [1, 5]),
+        (recorded(1, 12), (10, 1, 1), [1]),
         (recorded(7, 12), (10, 7, 6), [7]),
+        (recorded(3, other=3), (10, 6, 6), []),
     ],
 )
 def test_derivation_resumes_at_a_recorded_safe_head(
@@ -86,6 +88,29 @@ def test_derivation_resumes_at_a_recorded_safe_head(
     bench = synced(record)
     assert bench.heads() == heads
     assert [entry.safe_head.number for entry in record.entries] == kept
+
+
+def test_derivation_resumes_below_what_l1_has_replaced() -> None:
+    """[SDB9]: the entry of an L1 block that it has no more would stay, as that block is not derived again."""
+    record = recorded(1, 7, 8, 9)
+    bench = syncing(record=record)
+    bench.replaced_from, bench.l1_head = 208, 208
+    with pytest.raises(TemporaryError, match="L1 does not have block 209 yet"):
+        bench.fetch()
+    assert len(record.entries) == 4, "it may be behind"
+    bench.l1_head = 209
+    bench.run()
+    assert bench.heads() == (10, 7, 6)
+    assert [entry.safe_head.number for entry in record.entries] == [1, 7]
+
+
+def test_a_record_above_the_target_is_looked_for_after_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[SDB9]: of a long chain that was given up."""
+    monkeypatch.setattr(el_sync, "LOOKED_AT", 2)
+    bench = synced(record := recorded(1, 6, 7, 8, 9, other=7))
+    assert bench.heads() == (10, 6, 6)
+    assert [entry.safe_head.number for entry in record.entries] == [1, 6]
+    assert synced(recorded(1, 5, 7, 8, 9, other=7)).heads() == (10, 6, 6)
 
 
 def test_a_record_where_the_engine_lacks_blocks_is_given_up() -> None:
