@@ -40,7 +40,7 @@ from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
 
 RESEND_SECONDS = 5.0
 LISTEN_SECONDS = 60.0
@@ -82,7 +82,8 @@ class ELSync:
     `rival` the last block since that is not above it; `attempt` the block whose insertion and forkchoice update are
     under way, `chosen` once it is inserted; `synced` the block where the sync has ended, `heads` those behind it once
     they are looked up. `events` wait for the core. `offset` is in blocks; it shrinks, for one try, where the engine has
-    pruned its blocks [ELS12]. With `records` safe heads are recorded. `verification` has the last verified block."""
+    pruned its blocks [ELS12]. With `records` safe heads are recorded. `verification` has the last verified block.
+    `_may_lack`: that the engine has no such block is an answer."""
 
     def __init__(self, config: EngineConfig, records: bool, verification: Verification) -> None:
         self._rollup, self._config, self._records = config.rollup, config, records
@@ -399,11 +400,12 @@ class ELSync:
         final = at = finalized or behind
         if safe is not None and _is_same(there[safe.number], safe) and safe.number > final.number:
             at = safe
-        known = self._known_final
+        known, verdict = self._known_final, self._verification.verdict
         if recorded is not None:
-            at, final = recorded, min(known or final, recorded, key=lambda ref: ref.number)
-        if known is None:
-            final = yield from self._at_most_verified(final)
+            at = recorded
+            final = yield from self._at_most(None if known is None else known.id, min(final, at, key=_number))
+        if verdict is not None and (known is None or known.number < final.number):
+            final = yield from self._at_most(verdict.verified, final)
         self.heads, self._from_record = Heads(synced, at, at, final), recorded is not None
 
     @property
@@ -412,15 +414,14 @@ class ELSync:
         known = self.labels.get("finalized")
         return None if known is None or known.hash == self._rollup.genesis.l2.hash else known
 
-    def _at_most_verified(self, final: L2BlockRef) -> Lookup[L2BlockRef]:
-        """Return the block that becomes final: in a supernode it is no later one than the last verified block."""
-        verdict = self._verification.verdict
-        if verdict is None or verdict.verified is None or final.number <= verdict.verified.number:
-            return final
+    def _at_most(self, limit: BlockId | None, block: L2BlockRef) -> Lookup[L2BlockRef]:
+        """Return a block of the synced chain, or one below it that the engine still has."""
+        if limit is None or block.number <= limit.number:
+            return block
         self._may_lack = True
-        block = yield engine_api.GetBlockRef(verdict.verified.number)
+        lower = yield engine_api.GetBlockRef(limit.number)
         self._may_lack = False
-        return block if isinstance(block, L2BlockRef) else final
+        return lower if isinstance(lower, L2BlockRef) and lower.id == limit else block
 
     def _block_behind(self, synced: L2BlockRef) -> Lookup[L2BlockRef]:
         while (number := max(self._rollup.genesis.l2.number, synced.number - self.offset)) < synced.number:
@@ -447,6 +448,10 @@ class ELSync:
 
 def _is_same(block: object, known: L2BlockRef) -> bool:
     return isinstance(block, L2BlockRef) and block.hash == known.hash
+
+
+def _number(block: L2BlockRef) -> int:
+    return block.number
 
 
 def _head_alone(payload: ExecutionPayload) -> Forkchoice:

@@ -43,7 +43,7 @@ def test_heads_known_before_do_not_go_back(kind: str) -> None:
     assert bench.heads() == (10, 5, 3)
 
 
-def off_for_long(finalized: int | None, verified: int | None = None) -> Bench:
+def off_for_long(finalized: int | None, verified: int | None = None, *, is_run: bool = True) -> Bench:
     """Return a sync to block 10 of a node that was off for longer than the offset; block 3 was its safe head."""
     record = SafeHeadModel()
     bench = Bench("reth", offset=8.0, record=record)
@@ -54,7 +54,11 @@ def off_for_long(finalized: int | None, verified: int | None = None) -> Bench:
         bench.verification.take(Verdicts({bench.chain.rollup.l2_chain_id: verdict}, 0, None, 0))
     bench.sync.offer(bench.payload(10))
     bench.run()
-    bench.fetch()
+    if is_run:
+        bench.fetch()
+    else:
+        bench.engine.fetch()
+        bench.monotonic += RESEND_SECONDS
     return bench
 
 
@@ -62,6 +66,16 @@ def off_for_long(finalized: int | None, verified: int | None = None) -> Bench:
 def test_what_was_safe_before_a_sync_is_not_final_after_it(verified: int | None) -> None:
     """[ELS5, SDB9, VR14]: what was final stays so."""
     assert off_for_long(1, verified).heads() == (10, 3, 1)
+
+
+def test_what_was_final_before_a_sync_may_be_pruned() -> None:
+    """[ELS5, ELS12]"""
+    bench = off_for_long(1, is_run=False)
+    while bench.next() != api.GetBlockRef(1):
+        bench.answer()
+    assert not bench.sync.take_unreadable(api.GetBlockRef(1))
+    bench.run()
+    assert bench.heads() == (10, 3, 3)
 
 
 @pytest.mark.parametrize(("verified", "final"), [(None, 3), (2, 2), (3, 3), (5, 3)])
