@@ -85,6 +85,8 @@ class AttributesRow(HeadRow):
         if (result := attributes.check()) is not None:
             core.report(result, now)
             core.publish(now)
+            # A displaced tip is due again, in a row before this one.
+            return core.forkchoice_row.due(now)
         call = attributes.next()
         if call is not None and attributes.building:
             core.sequencer.sequencer.on_derived_build()

@@ -183,8 +183,9 @@ def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
 # --- forkchoice updates --------------------------------------------------------------------------------------------
 
 
-def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixture) -> None:
-    """A span's first block displaces the tip, its second one is invalid [ENG35]."""
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixture, is_asked: bool) -> None:
+    """A span's first block displaces the tip, its second one is invalid, also before the engine is asked [ENG35]."""
     chain = chain_before_holocene
     harness = started(chain)
     payload = next_block(chain, harness)
@@ -192,9 +193,10 @@ def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixt
     harness.run_until_idle()
     harness.derive_block(concluding=False)
     assert harness.status.unsafe is not None and harness.status.unsafe != chain.ref(payload)
-    harness.derive(chain.user)
-    build = harness.until(api.ForkchoiceUpdate, CallPurpose.ATTRIBUTES)
-    harness.answer(build, api.ForkchoiceAnswer("INVALID"))
+    harness.derive(chain.user if is_asked else b"\x05")
+    if is_asked:
+        build = harness.until(api.ForkchoiceUpdate, CallPurpose.ATTRIBUTES)
+        harness.answer(build, api.ForkchoiceAnswer("INVALID"))
     (restore,) = harness.step()
     assert isinstance(restore.call, api.ForkchoiceUpdate) and restore.call.forkchoice.head == payload.block_hash
     harness.answer(restore)
