@@ -150,7 +150,8 @@ async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
 
 async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
     """[LB7, LB8, LB10, SNO10] With the round's L1 block; a denied block is the optimistic one, and there is none while
-    the engine of a chain has another block than the one that is verified."""
+    the engine of a chain has another block than the one that is verified. A head that is removed for its age [VR12] is
+    that of the engine."""
     async with running_supernode(tmp_path, verified=True) as supernode:
         time = GENESIS_TIME + 10
         denied = DeniedOutput(b"\x01" * 32, b"\x02" * 32, b"\x03" * 32)
@@ -168,7 +169,14 @@ async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
         assert optimistic["output_root"] == "0x" + root.hex()
         another_head = msgspec.structs.replace(verified, heads={**verified.heads, 901: l2_ref(901, 4).id})
         no_round = msgspec.structs.replace(verified, l1=None, heads={})
-        for answer, expected in ((another_head, [False, False, True]), (no_round, [False] * 3)):
+        one_removed = msgspec.structs.replace(verified, heads={901: verified.heads[901]}, removed=(902,))
+        removed = msgspec.structs.replace(verified, heads={}, removed=CHAINS)
+        for answer, expected in (
+            (another_head, [False, False, True]),
+            (no_round, [False] * 3),
+            (one_removed, [True] * 3),
+            (removed, [True] * 3),
+        ):
             supernode.rounds[time] = answer
             calls = [supernode.call("superroot_atTimestamp", hex(time), path=path) for path in ("/", "/901/", "/902/")]
             assert ["data" in result for result in await asyncio.gather(*calls)] == expected
