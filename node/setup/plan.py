@@ -42,6 +42,7 @@ from rollup_node.node.system.runtime_dir import (
     PROFILES,
     RELOAD,
     RPC_URL,
+    kept_root,
     runtime_path,
     sequencer_state,
 )
@@ -132,7 +133,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
-        l1=msgspec.structs.replace(l1_config(values, chain, runtime_config=has_p2p), checkpoint=plan.checkpoint),
+        l1=msgspec.structs.replace(l1_config(values, chain, runtime_config=has_p2p), checkpoint=_kept(plan)),
         blobs=blobs_config(values) if derives else None,
         derivation=derivation_config(values, chain) if derives else None,
         # The sequencer's L1 blocks are verified by compute [FSR9].
@@ -181,6 +182,14 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
             verified=verified,
         ),
     )
+
+
+def _kept(plan: NodePlan) -> CheckpointConfig | None:
+    """Return the checkpoint with a file for what is proven from it: the process may start again weeks later [LCP13]."""
+    checkpoint = plan.checkpoint
+    if checkpoint is None or checkpoint.path is not None:
+        return checkpoint
+    return msgspec.structs.replace(checkpoint, path=str(kept_root(plan.runtime_dir)))
 
 
 def is_managed(values: Values) -> bool:
