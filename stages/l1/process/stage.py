@@ -266,7 +266,8 @@ class L1Stage(Stage):
         fetch, blocks, error, endpoint = result
         now = time.monotonic()
         if blocks is None:
-            if error is None and self._polling:
+            # A reorg may have taken the block away.
+            if error is None and self._polling and not self._window.is_outdated(fetch):
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
                 error = Problem(Code.L1_BLOCK, "", text)
                 if endpoint is not None:
