@@ -3,7 +3,8 @@
 On a STATUS channel each message is the whole state of its type, sent when it changes. (incarnation, number) orders
 them, and the liveness table has the number of the last. A subscriber that lacks a state subscribes again and gets all:
 a lost one costs two seconds, and nothing is sent while nothing changes. A process publishes on one channel. On a
-REQUEST channel a server responds to clients."""
+REQUEST channel a server responds to clients. A request is for the incarnation of the server that the liveness table has
+when it is sent: one that waits while the server is down is dropped by the next, since its client may have given up."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.ipc.bus.timers import aligned_deadline
 from rollup_node.ipc.bus.transport import ReceivedMessage, Transport, split_frames, split_routed_frames
-from rollup_node.ipc.wire.codec import Envelope, UnusableMessage, codec_of, encode_header
+from rollup_node.ipc.wire.codec import Envelope, StaleMessage, UnusableMessage, codec_of, encode_header
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
@@ -191,7 +192,11 @@ class Server(_Receiver):
         return self._transport.send(self._socket, [client.routing_id()], client.slot, payload)
 
     def _accept(self, received: ReceivedMessage) -> None:
-        self._handler(received.sender, received.message)
+        # Before its first start there was no other that a request could be for.
+        if received.number not in (0, self._transport.process_id.incarnation):
+            self._transport.count_dropped(self._name, StaleMessage(f"for incarnation {received.number}"))
+        else:
+            self._handler(received.sender, received.message)
 
 
 class Client(_Receiver):
@@ -215,4 +220,6 @@ class Client(_Receiver):
 
     def send(self, message: Any) -> bool:
         """Send a request without waiting; False when it was not sent because the queue to the server is full."""
-        return self._transport.send(self._socket, (), self._peers[0], self._sent.encode(message))
+        server = self._peers[0]
+        incarnation = self._transport.liveness.incarnation(server)
+        return self._transport.send(self._socket, (), server, self._sent.encode(message), incarnation)

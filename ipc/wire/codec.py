@@ -27,7 +27,7 @@ class MessageRejected(UnusableMessage):
 
 
 class StaleMessage(UnusableMessage):
-    """From a process that has been replaced, or for a dispatcher that has been."""
+    """From a process that has been replaced, or for one that has been."""
 
     counter = "messages_stale"
 
@@ -41,8 +41,8 @@ class PayloadLost(UnusableMessage):
 class Envelope(msgspec.Struct, frozen=True, array_like=True, tag="m", tag_field="kind"):
     """The header of a message with a payload.
 
-    `number` is a status sequence or a task id, `attempt` counts the assignments of that task, `descriptor` is None
-    for a payload in the second frame."""
+    `number` is a status sequence, a task id, or the incarnation of the server that a request is for, 0 for its first.
+    `attempt` counts the assignments of a task, `descriptor` is None for a payload in the second frame."""
 
     slot: _Word
     incarnation: _Word

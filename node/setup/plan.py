@@ -42,6 +42,7 @@ from rollup_node.node.system.runtime_dir import (
     PROFILES,
     RELOAD,
     RPC_URL,
+    kept_root,
     runtime_path,
     sequencer_state,
 )
@@ -133,7 +134,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
     rollup, derives = chain.config, not values["l2.follow.source"]
     l1 = l1_config(values, chain, runtime_config=has_p2p)
     return NodeConfigs(
-        l1=msgspec.structs.replace(l1, checkpoint=plan.checkpoint, derives=derives),
+        l1=msgspec.structs.replace(l1, checkpoint=_kept(plan), derives=derives),
         blobs=blobs_config(values) if derives else None,
         derivation=derivation_config(values, chain) if derives else None,
         # The sequencer's L1 blocks are verified by compute [FSR9].
@@ -182,6 +183,14 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
             verified=verified,
         ),
     )
+
+
+def _kept(plan: NodePlan) -> CheckpointConfig | None:
+    """Return the checkpoint with a file for what is proven from it: the process may start again weeks later [LCP13]."""
+    checkpoint = plan.checkpoint
+    if checkpoint is None or checkpoint.path is not None:
+        return checkpoint
+    return msgspec.structs.replace(checkpoint, path=str(kept_root(plan.runtime_dir)))
 
 
 def is_managed(values: Values) -> bool:

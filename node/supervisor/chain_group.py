@@ -58,9 +58,11 @@ class ChainGroup:
         return pause
 
     def is_due(self, now: float) -> bool:
-        """Whether the chain was stopped and may start again: its processes have ended, and the pause is over."""
+        """Whether the chain was stopped and may start again: its processes have ended, and the pause is over.
+
+        One that was set aside while it is renewed has a pause, too."""
         ended = all(process.child is None for process in self.processes)
-        return ended and (self.is_renewed or (self.aside is not None and now >= self.back_at))
+        return ended and (self.is_renewed if self.aside is None else now >= self.back_at)
 
 
 class ChainGroups:

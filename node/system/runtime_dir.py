@@ -6,7 +6,7 @@
     ipc/             the sockets, private
     metrics/         the metrics of each process as text
     profiles/        requests for profiles, and the profiles of each process
-    state/           what the admin API has set about the sequencer of each chain
+    state/           what the admin API has set about the sequencer of each chain, and the newest proven L1 root
     rpc.url          where the RPC server listens
     end              why the node ends, of the process that ends it; end.CHAIN for those of one of several chains
     reload.json      what the last reload of the options did
@@ -82,6 +82,11 @@ class DirectoryInUseError(SetupError):
 def sequencer_state(directory: Path, group: str) -> Path:
     """Return the file of a chain's sequencer in a runtime directory; `group` is empty for the only chain."""
     return directory / STATE / f"sequencer{f'.{group}' if group else ''}.state"
+
+
+def kept_root(directory: Path) -> Path:
+    """Return the file of the newest proven L1 root, where `l1.checkpoint.path` names none [LCP13]."""
+    return directory / STATE / "l1.state"
 
 
 @dataclass

@@ -19,7 +19,7 @@ class L1RefsClient:
 
     def __init__(self, bus: Bus, on_other: Callable[[Any], None] = lambda message: None) -> None:
         self._on_other = on_other
-        self._asked: dict[int, asyncio.Future[L1RefsResponse]] = {}
+        self._asked: dict[int, list[asyncio.Future[L1RefsResponse]]] = {}
         self._client = bus.connect("l1.origins", self._take)
 
     def send(self, request: L1BlocksRequest) -> None:
@@ -28,9 +28,9 @@ class L1RefsClient:
 
     async def ask(self, last: int, count: int = 1) -> tuple[L1BlockRef, ...]:
         """Return the block `last` and up to so many in all below it; none without it. Raises TemporaryError."""
-        response = self._asked.get(last)
-        if response is None:
-            response = self._asked[last] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[L1RefsResponse] = asyncio.get_running_loop().create_future()
+        asked = self._asked.setdefault(last, [])
+        asked.append(response)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not response.done():
@@ -40,7 +40,9 @@ class L1RefsClient:
             text = f"L1 block {last} is unavailable: the l1 process does not answer"
             raise TemporaryError(text, Code.PROCESS_SILENT) from None
         finally:
-            self._asked.pop(last, None)
+            asked.remove(response)
+            if not asked:
+                del self._asked[last]
         answer = response.result()
         if answer.error is not None:
             raise TemporaryError(f"L1 block {last} is unavailable: {answer.error.text}", answer.error.code)
@@ -50,6 +52,6 @@ class L1RefsClient:
         if not isinstance(message, L1RefsResponse):
             self._on_other(message)
             return
-        response = self._asked.get(message.last)
-        if response is not None and not response.done():
-            response.set_result(message)
+        for response in self._asked.get(message.last, ()):
+            if not response.done():
+                response.set_result(message)

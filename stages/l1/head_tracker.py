@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.types import L1BlockRef
 
 MAX_RECENT = 1000
 ROLLBACK_POLLS = 3
-"""How many polls in a row must show an ancestor as head before the chain counts as rolled back to it."""
+"""How many polls in a row must show what may be an ancestor as head before the chain counts as rolled back to it."""
 
 
 class HeadChange(Enum):
@@ -48,15 +48,15 @@ class HeadTracker:
     def update_head(self, ref: L1BlockRef) -> HeadChange:
         """Take a polled head.
 
-        An ancestor of the head, or a block below the finalized one, does not become the head at once: the endpoint
-        lags, or is a proxy before several."""
+        What may be an ancestor of the head, or a block below the finalized one, does not become the head at once: the
+        endpoint lags, or is a proxy before several."""
         head = self.head
         if head is not None and ref.hash == head.hash:
             self._times_behind = 0
             return HeadChange.SAME
         if self.finalized is not None and ref.number < self.finalized.number:
             return HeadChange.BELOW_FINALIZED
-        if head is not None and self._is_ancestor(ref):
+        if head is not None and (self._is_ancestor(ref) or self._is_below_recent(ref)):
             # A proxy may answer from a node that is behind; only a chain that stays there was rolled back.
             self._times_behind += 1
             if self._times_behind < ROLLBACK_POLLS:
@@ -98,6 +98,11 @@ class HeadTracker:
     def _is_ancestor(self, ref: L1BlockRef) -> bool:
         recent = self._recent.get(ref.number)
         return recent is not None and recent.hash == ref.hash
+
+    def _is_below_recent(self, ref: L1BlockRef) -> bool:
+        """Whether a block is below all recent heads and contradicts none, so that it may be an ancestor of them."""
+        lowest = self._recent[min(self._recent)]
+        return ref.number < lowest.number and (ref.number < lowest.number - 1 or ref.hash == lowest.parent_hash)
 
     def _has_parent(self, ref: L1BlockRef) -> bool:
         parent = self._recent.get(ref.number - 1)

@@ -184,6 +184,10 @@ class PrefetchWindow:
         sizes = [cached.size for number in wanted if (cached := self._verified.get(number)) is not None]
         return len(sizes) + len(self._fetching), sum(sizes)
 
+    def is_outdated(self, fetch: Fetch) -> bool:
+        """Whether a fetch began before a reorg: the endpoint may have answered from either chain."""
+        return fetch.generation != self._generation
+
     def fetched(self, fetch: Fetch, blocks: tuple[L1Block, ...], size: int, now: float) -> bool:
         """Take the block of a fetch, as each rollup sees it; True if it contradicts cached blocks.
 
@@ -192,8 +196,7 @@ class PrefetchWindow:
         self._fetching.remove(fetch.number)
         self._failures.pop(fetch.number, None)
         cached = _CachedBlock(blocks, size)
-        # Begun before a reorg: the endpoint may have answered from either chain.
-        if fetch.generation != self._generation:
+        if self.is_outdated(fetch):
             if fetch.number not in self._verified:
                 self._put(self._unverified, fetch.number, cached)
                 if fetch.number + 1 in self._verified:

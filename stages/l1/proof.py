@@ -32,6 +32,8 @@ class Standing(Enum):
     """It is an ancestor of the proven head, or the head."""
     FORGED = auto()
     """Another block is, at its height."""
+    REPLACED = auto()
+    """The same, but it was itself on the chain of an earlier head: L1 was reorganised."""
     WAITING = auto()
     """The links do not reach down to it yet."""
     FAR = auto()
@@ -48,6 +50,7 @@ class ProvenChain:
         self._hashes: dict[int, Hash] = {}
         self._low = 0
         self._before: dict[int, Hash] = {}
+        self._replaced: dict[int, Hash] = {}
 
     def __len__(self) -> int:
         return len(self._hashes) + len(self._before)
@@ -56,10 +59,11 @@ class ProvenChain:
         """Take a proven head. Without a link to the one before, steps downwards have to find it."""
         number = head.number
         if self._hashes.get(number - 1) == head.parent_hash:
-            for item in [item for item in self._hashes if item > number]:
-                del self._hashes[item]
+            for item in [item for item in self._hashes if item >= number]:
+                self._replaced[item] = self._hashes.pop(item)
         else:
             # Both cannot be kept together: they need not be of one branch.
+            self._replaced |= self._hashes if self._before else {}
             self._before = self._before or self._hashes
             self._hashes, self._low = {number - 1: head.parent_hash}, number - 1
         self._hashes[number] = head.hash
@@ -69,6 +73,7 @@ class ProvenChain:
             self._low += 1
         if self._before and max(self._before) <= number - REACH:
             self._before = {}
+        self._replaced = {item: value for item, value in self._replaced.items() if item > number - REACH}
 
     def missing(self, lowest: int) -> range:
         """Return the numbers of the next step down to a block, and to what was known before; empty if there is none."""
@@ -96,19 +101,23 @@ class ProvenChain:
         if self.head is None or number > self.head.number:
             return Standing.BEYOND
         known = self._hashes.get(number)
+        if known == block_hash:
+            return Standing.PROVEN
         if known is not None:
-            return Standing.PROVEN if known == block_hash else Standing.FORGED
+            return Standing.REPLACED if self._replaced.get(number) == block_hash else Standing.FORGED
         return Standing.WAITING if number >= self.head.number - REACH else Standing.FAR
 
     def _join(self) -> bool:
         """Take over what was known before once the links reach it; whether they do. Forget it once they are below."""
         if self._before and self._before.get(self._low) == self._hashes[self._low]:
             lower = {number: value for number, value in self._before.items() if number < self._low}
+            self._replaced |= {number: value for number, value in self._before.items() if number > self._low}
             self._hashes |= lower
             self._low = min(lower, default=self._low)
             self._before = {}
             return True
         if self._before and self._low <= min(self._before):
+            self._replaced |= self._before
             self._before = {}
         return False
 

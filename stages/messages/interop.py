@@ -141,7 +141,8 @@ class HeadOutput(msgspec.Struct, frozen=True, array_like=True):
 class RoundResponse(Message, frozen=True, tag="RoundResponse"):
     """The L1 block of a round, None if that second is not verified, and its heads; or an `error` [LB7, LB10].
 
-    `outputs` are those of heads that are known without an engine."""
+    `outputs` are those of heads that are known without an engine. `removed` are the chains of the round whose heads are
+    not stored any more, since they are so old [VR12]."""
 
     id: int
     error: str | None
@@ -149,3 +150,4 @@ class RoundResponse(Message, frozen=True, tag="RoundResponse"):
     heads: dict[int, BlockId]
     denied: dict[int, DeniedOutput]
     outputs: dict[int, HeadOutput]
+    removed: tuple[int, ...] = ()

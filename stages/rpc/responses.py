@@ -163,9 +163,10 @@ def _progress(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_round(outputs: Mapping[int, SafeOutput], verified: RoundResponse) -> bool:
-    """Return whether the second is verified, and the chains have the heads of its round."""
-    heads = verified.heads
-    return verified.l1 is not None and all(heads.get(chain) == output.block for chain, output in outputs.items())
+    """Return whether the second is verified, and the chains have the heads of its round, as far as these are stored."""
+    heads, removed = verified.heads, verified.removed
+    are_heads = (chain in removed or heads.get(chain) == output.block for chain, output in outputs.items())
+    return verified.l1 is not None and all(are_heads)
 
 
 def _optimistic(output: SafeOutput, denied: DeniedOutput | None) -> dict[str, Any]:

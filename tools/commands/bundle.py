@@ -87,14 +87,19 @@ def _forms(secret: str) -> Iterator[str]:
     for text in {secret, unquote(secret)}:
         data = text.encode(errors="surrogatepass")
         yield from (text, quote(text, safe=""), quote(text), json.dumps(text)[1:-1], repr(text)[1:-1], repr(data)[2:-1])
-        yield base64.b64encode(data).decode().rstrip("=")
-        yield base64.urlsafe_b64encode(data).decode().rstrip("=")
+        yield from _base64(data)
     digits = secret[2:] if secret[:2] in ("0x", "0X") else secret
     try:
         data = bytes.fromhex(digits)
     except ValueError:
         return
-    yield from (digits, repr(data)[2:-1], base64.b64encode(data).decode().rstrip("="))
+    yield from (digits, repr(data)[2:-1], *_base64(data))
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """Yield bytes in base64: whole, and without the end, which is another with a newline after it as files have it."""
+    for part in (data, data[: len(data) // 3 * 3]):
+        yield from (encode(part).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode))
 
 
 def secrets_in_options(options: Iterable[tuple[AnyOption, Sequence[str]]]) -> Iterator[str]:

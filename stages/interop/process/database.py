@@ -87,4 +87,5 @@ class RoundServer:
                 denied[chain_id] = DeniedOutput(head.block.hash, head.state_root, head.storage_root)
         if verified is None:
             return RoundResponse(request.id, None, None, {}, denied, {})
-        return RoundResponse(request.id, None, verified.l1, verified.heads, denied, verified.outputs)
+        outputs, removed = verified.outputs, verified.removed
+        return RoundResponse(request.id, None, verified.l1, verified.heads, denied, outputs, removed)

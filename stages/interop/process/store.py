@@ -77,13 +77,14 @@ class InteropStoreError(StoreError):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """A verified round: its heads, of the chains whose block of that time is still stored, and its L1 block [VR7].
+    """A verified round: its heads and its L1 block [VR7]; the heads of `removed` chains are not stored any more [VR12].
 
     `outputs` are those of the heads that were checked in a round; others are from before the first one [VR10]."""
 
     l1: BlockId
     heads: dict[int, BlockId]
     outputs: dict[int, HeadOutput]
+    removed: tuple[int, ...] = ()
 
 
 class _StoredBlock(NamedTuple):
@@ -167,7 +168,7 @@ class InteropStore:
             rows = {chain: self._block(chain, heights[chain]) for chain in members}
             heads = {chain: row.block for chain, row in rows.items() if row is not None}
             outputs = {chain: row.output for chain, row in rows.items() if row is not None and row.output is not None}
-            return Round(inclusion[1], heads, outputs)
+            return Round(inclusion[1], heads, outputs, tuple(chain for chain in members if chain not in heads))
 
     def final_heads(self, l1_number: int) -> dict[int, BlockId]:
         """Return the heads of the last round whose L1 block is at or below a finalized one, if there is one [LB4]."""

@@ -240,16 +240,20 @@ class HeadPoller:
         return head is None or ref.number > head.number
 
     async def _check_unlinked_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> None:
-        """Check the chain id for a head that does not build on the known ones, and the finalized block.
+        """Check the chain id for a head that does not build on the known ones, its age, and the finalized block.
 
-        Raises TemporaryError if its chain does not have it, until so many polls have disproved it that it is
-        dropped."""
+        Raises TemporaryError if it is far behind, or if its chain does not have the finalized block, until so many
+        polls have disproved that that it is dropped."""
         await self._endpoints.ask("L1 chain id", L1Endpoint.check_chain, endpoint)
-        finalized = self._tracker.finalized
+        head, finalized = self._tracker.head, self._tracker.finalized
+        if finalized is None and head is not None and _is_far_behind(ref, head):
+            text = f"L1 head {ref} is {head.timestamp - ref.timestamp} s older than {head}: the endpoint is far behind"
+            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
+            raise TemporaryError(text, Code.L1_CONTRADICTS)
         if finalized is None or ref == finalized:
             return
         if ref.number < finalized.number:
-            disproved = abs(time.time() - ref.timestamp) < FRESH_SECONDS
+            disproved = _is_fresh(ref)
             text = (
                 f"L1 head {ref} is below the finalized block {finalized}: "
                 "the endpoint is far behind, or on another chain"
@@ -343,3 +347,12 @@ class HeadPoller:
 
     async def _ref(self, endpoint: L1Endpoint, number: str) -> L1BlockRef | None:
         return (await self._ask(number, endpoint))[1]
+
+
+def _is_fresh(ref: L1BlockRef) -> bool:
+    return abs(time.time() - ref.timestamp) < FRESH_SECONDS
+
+
+def _is_far_behind(ref: L1BlockRef, head: L1BlockRef) -> bool:
+    """Whether a block is not the head of the chain of a known head, but of an endpoint that lacks much of it."""
+    return ref.number < head.number and head.timestamp - ref.timestamp >= FRESH_SECONDS and not _is_fresh(ref)

@@ -7,7 +7,7 @@ from typing import Any
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, code_of, describe_error
+from rollup_node.stages.l1.process.client import BehindError, L1Endpoint, L1Endpoints, code_of, describe_error
 from rollup_node.stages.l1.proof import Proof, Standing
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem
@@ -78,6 +78,8 @@ def check_refs(proof: Proof, refs: Sequence[L1BlockRef]) -> Problem | None:
         standing = proof.standing(ref.number, ref.hash)
         if standing is Standing.FORGED:
             raise InvalidDataError(f"its block {ref} is not the one that is proven")
+        if standing is Standing.REPLACED:
+            raise BehindError(f"its block {ref} was replaced in a reorg")
         if standing is Standing.WAITING:
             return Problem(Code.L1_UNPROVEN, "", f"block {ref.number} is not linked to the proven head yet")
         if standing is Standing.BEYOND:

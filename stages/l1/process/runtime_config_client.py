@@ -1,6 +1,7 @@
 """Reads the runtime config from L1's state [RTC1 to RTC4]: with proofs, or without them under `l1.trustrpc`."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
@@ -24,10 +25,23 @@ NEVER_SECONDS = 3600.0
 RETRY_SECONDS = 60.0
 
 
+_OF_ONE = (Code.L1_BLOCK, Code.L1_UNPROVEN)
+"""Failures that may concern one chain alone: its block, or the state there."""
+
+
+class _AlreadyRead:
+    """What an endpoint has answered in a step, which other chains need as well."""
+
+    def __init__(self, endpoint: L1Endpoint) -> None:
+        self.endpoint = endpoint
+        self.blocks: dict[str, tuple[Header, Hash]] = {}
+        self.slots: dict[tuple[str, Address, Hash], bytes] = {}
+
+
 class RuntimeConfigReader:
     """Reads at the L1 head less a chain's confirmations [RTC1]; `head` is its number or None, `publish` takes values.
 
-    What several chains share is read once [LHD32].
+    What several chains share is read once, and one that cannot be read stops no other [LHD32].
 
     With `proof` it is the state of a proven block."""
 
@@ -41,53 +55,70 @@ class RuntimeConfigReader:
     ) -> None:
         self._config, self._endpoints, self._proof = config, endpoints, proof
         self._head, self._publish = head, publish
-        self._last: RuntimeConfigs | None = None
+        self._last: dict[int, RuntimeConfig] = {}
+        self._read: _AlreadyRead | None = None
         self._condition = LastingCondition(log)
 
     async def step(self) -> float:
-        """Read once; the seconds until the next time. Raises TemporaryError if it fails before the first success."""
+        """Read once; the seconds until the next time. Raises TemporaryError if a chain fails that never succeeded."""
         interval = self._config.runtime_config_interval
-        if self._last is not None and interval <= 0:
+        is_complete = len(self._last) == len(self._config.rollups)
+        if is_complete and interval <= 0:
             return NEVER_SECONDS
         head = self._head()
         if head is None and (self._config.poll_interval > 0 or self._proof is not None):
             return HEAD_WAIT_SECONDS
-        try:
-            what = "the runtime config cannot be read from L1"
-            _, chains = await self._endpoints.ask(what, lambda endpoint: self._read(endpoint, head))
-            result = RuntimeConfigs(chains)
-        except TemporaryError as error:
-            if self._last is None:
-                raise
-            text = "failed to reload the runtime config; the last one stays in force"
-            if error.code is Code.L1_BLOCK:
-                self._condition.report(Code.RUNTIME_CONFIG, text, error=error)
-            else:
-                log.debug(text, error=error)
-            return min(interval, RETRY_SECONDS)
-        self._condition.end("the runtime config was reloaded")
-        for chain, config in result.chains.items():
-            signer, fields = config.unsafe_block_signer, {"chain": chain} if len(result.chains) > 1 else {}
-            if self._last is None or signer != self._last.chains[chain].unsafe_block_signer:
-                log.info("unsafe block signer", address="none" if signer == ZERO_ADDRESS else to_hex(signer), **fields)
-        self._last = result
-        self._publish(result)
-        return interval if interval > 0 else NEVER_SECONDS
+        failures = await self._read_all(head)
+        missing = next((failures[chain] for chain in failures if chain not in self._last), None)
+        if missing is not None:
+            raise missing
+        if not failures:
+            self._condition.end("the runtime config was reloaded")
+            return interval if interval > 0 else NEVER_SECONDS
+        text = "failed to reload the runtime config; the last one stays in force"
+        error = next(iter(failures.values()))
+        if error.code is Code.L1_BLOCK:
+            self._condition.report(Code.RUNTIME_CONFIG, text, error=error)
+        else:
+            log.debug(text, error=error)
+        return min(interval, RETRY_SECONDS) if interval > 0 else RETRY_SECONDS
 
-    async def _read(self, endpoint: L1Endpoint, head: int | None) -> dict[int, RuntimeConfig]:
-        blocks: dict[str, tuple[Header, Hash]] = {}
-        read: dict[tuple[str, Address, Hash], bytes] = {}
-        result: dict[int, RuntimeConfig] = {}
+    async def _read_all(self, head: int | None) -> dict[int, TemporaryError]:
+        """Read and publish the values of all chains that can be read; why others cannot, by L2 chain id."""
+        failures: dict[int, TemporaryError] = {}
+        before, self._read = self._last, None
         for rollup in self._config.rollups:
-            block = "latest" if head is None else hex(self._confirmed(head, rollup))
-            if block not in blocks:
-                blocks[block] = await self._read_block(endpoint, block)
-            keys = [(block, contract, slot) for contract, slot in self._slots(rollup)]
-            for key in [key for key in keys if key not in read]:
-                read[key] = await self._read_slot(endpoint, *blocks[block], *key[1:])
-            values = [read[key] for key in keys]
-            result[rollup.l2_chain_id] = RuntimeConfig(verify.address_in(values[0]), *values[1:])
-        return result
+            chain = rollup.l2_chain_id
+            of = f" of chain {chain}" if len(self._config.rollups) > 1 else ""
+            try:
+                what = f"the runtime config{of} cannot be read from L1"
+                _, config = await self._endpoints.ask(what, partial(self._read_chain, rollup, head))
+            except TemporaryError as error:
+                failures[chain] = error
+                if error.code not in _OF_ONE:
+                    failures |= dict.fromkeys([other.l2_chain_id for other in self._config.rollups], error)
+                    break
+                continue
+            signer, fields = config.unsafe_block_signer, {"chain": chain} if of else {}
+            if chain not in before or signer != before[chain].unsafe_block_signer:
+                log.info("unsafe block signer", address="none" if signer == ZERO_ADDRESS else to_hex(signer), **fields)
+            self._last = {**self._last, chain: config}
+        if self._last is not before:
+            self._publish(RuntimeConfigs(self._last))
+        return failures
+
+    async def _read_chain(self, rollup: RollupConfig, head: int | None, endpoint: L1Endpoint) -> RuntimeConfig:
+        if self._read is None or self._read.endpoint is not endpoint:
+            self._read = _AlreadyRead(endpoint)
+        blocks, slots = self._read.blocks, self._read.slots
+        block = "latest" if head is None else hex(self._confirmed(head, rollup))
+        if block not in blocks:
+            blocks[block] = await self._read_block(endpoint, block)
+        keys = [(block, contract, slot) for contract, slot in self._slots(rollup)]
+        for key in [key for key in keys if key not in slots]:
+            slots[key] = await self._read_slot(endpoint, *blocks[block], *key[1:])
+        values = [slots[key] for key in keys]
+        return RuntimeConfig(verify.address_in(values[0]), *values[1:])
 
     def _confirmed(self, head: int, rollup: RollupConfig) -> int:
         confs = self._config.confirmations(rollup)

@@ -266,7 +266,8 @@ class L1Stage(Stage):
         fetch, blocks, error, endpoint = result
         now = time.monotonic()
         if blocks is None:
-            if error is None and self._polling:
+            # A reorg may have taken the block away.
+            if error is None and self._polling and not self._window.is_outdated(fetch):
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
                 error = Problem(Code.L1_BLOCK, "", text)
                 if endpoint is not None:
@@ -301,27 +302,33 @@ class L1Stage(Stage):
     # --- where heads are proven, no block is let out that is not, or will be [LCP15 to LCP18] -------------------------
 
     def _forged(self, ref: L1BlockRef, endpoint: L1Endpoint | None) -> str | None:
-        """Return why a fetched block is forged, for which its endpoint is set aside; None if it may be good."""
+        """Return why a fetched block is not used, for which its endpoint is set aside; None if it may be good."""
         if self._proof is None:
             return None
         if endpoint is not None:
             self._served[ref.number] = endpoint
             if len(self._served) > MAX_SERVED:
                 self._served = {number: by for number, by in self._served.items() if self._window.get(number)}
-        if self._proof.standing(ref.number, ref.hash) is not Standing.FORGED:
+        standing = self._proof.standing(ref.number, ref.hash)
+        if standing is Standing.REPLACED:
+            text = f"its L1 block {ref} was replaced in a reorg"
+            if endpoint is not None:
+                self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
+            return text
+        if standing is not Standing.FORGED:
             return None
         text = f"its L1 block {ref} is not the one that the proven head links to"
         self._blame(ref.number, text)
         return text
 
     def _admits(self, ref: L1BlockRef, derivation: int | None) -> bool:
-        """Whether a client may have a cached block now; a forged one is dropped, so that it is fetched again.
+        """Whether a client may have a cached block now; one that is not on the proven chain is fetched again.
 
         `derivation` is the L2 chain id of that client, None for another client."""
         if self._proof is None:
             return True
         standing = self._proof.admits(ref, derivation)
-        if standing is Standing.FORGED:
+        if standing in (Standing.FORGED, Standing.REPLACED):
             self._forged(ref, None)
             self._window.drop(ref.number)
             self._blocks.wake.set()

@@ -63,6 +63,7 @@ class NodeView:
         self.on_halt: Callable[[], None] = lambda: None
         self.on_engine: Callable[[EngineStatus], None] = lambda status: None
         self._engine_changed = asyncio.Event()
+        self._verdicts_changed = asyncio.Event()
         self.hashing = asyncio.Lock()
         deriving = ("blobs", "derivation") if config.derives else ()
         others = (*(("p2p",) if config.p2p else ()), *(("interop",) if config.verified else ()))
@@ -99,7 +100,13 @@ class NodeView:
         if self._rounds is None or (self.verdicts is not None and timestamp < self.verdicts.activation):
             return None
         response: RoundResponse = await self._rounds.request(RoundRequest, timestamp)
-        return response
+        if response.l1 is not None or response.error is not None:
+            return response
+        # Without a round it matters whether it has to have one, which is not known right after a start.
+        while (verdicts := self.verdicts) is None:
+            self._verdicts_changed.clear()
+            await self._verdicts_changed.wait()
+        return response if timestamp >= verdicts.activation else None
 
     def _subscribe(self, bus: Bus | GroupView, process: str) -> Subscriber:
         def on_status(message: Any) -> None:
@@ -129,6 +136,7 @@ class NodeView:
                 self._see(queues={**self.seen.queues, process: message})
             elif isinstance(message, Verdicts):
                 self.verdicts = message
+                self._verdicts_changed.set()
 
         return bus.subscribe(f"status.{process}", on_status)
 

@@ -208,6 +208,25 @@ async def test_a_request_sent_before_the_server_runs_arrives(buses: dict[str, Bu
     await until(lambda: requests == [EchoRequest(1)])
 
 
+async def test_a_request_to_a_server_that_has_died_is_not_done_by_the_next(tmp_path: Path) -> None:
+    """[LIF34] Its client may have given up long ago, and told the operator so."""
+    requests: list[EchoRequest] = []
+    buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 1})
+    liveness = buses["client"].transport.liveness
+    async with running_buses({"client": buses["client"]}):
+        client = buses["client"].connect(ECHO, lambda message: None)
+        assert client.send(EchoRequest(1))
+        liveness.start(0, 2)
+        slots = {("server", ""): [0], ("client", ""): [1]}
+        server = Bus(CHANNELS, "server", ProcessId(0, 2), slots, liveness, {}, tmp_path)
+        async with running_buses({"server": server}):
+            server.serve(ECHO, lambda sender, message: requests.append(message))
+            assert client.send(EchoRequest(2))
+            await until(lambda: EchoRequest(2) in requests)
+    assert requests == [EchoRequest(2)] and server.counters["messages_stale"] == 1
+    buses["server"].close()
+
+
 async def test_the_chunks_of_a_dead_client_are_freed(stopped: dict[str, Bus]) -> None:
     """The client's own bus does not run, so the response stays in the arena."""
     senders: list[ProcessId] = []

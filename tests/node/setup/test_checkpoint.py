@@ -14,7 +14,9 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.checkpoint import CheckpointCheck, checkpoint_config, read_stored
 from rollup_node.node.setup.endpoint_checks import RetryPolicy, check_checkpoint
+from rollup_node.node.setup.plan import endpoints_to_check
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.runtime_dir import open_runtime_directory
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.l1.light_client.network import BEACON_NETWORKS
@@ -47,7 +49,21 @@ def kept(path: Path, checkpoint: bytes = b"\1" * 32, root: bytes = b"\2" * 32, s
 @pytest.mark.option("l1.checkpoint")
 def test_without_a_checkpoint_endpoints_are_believed() -> None:
     assert prepare().configs.l1.checkpoint is None
-    assert checkpoint_of(f"--l1.checkpoint={ROOT}") == CheckpointConfig(b"\xab" * 32, ("http://b:5052",), SEPOLIA)
+    planned = plan_of(f"--l1.checkpoint={ROOT}").checkpoint
+    assert planned == CheckpointConfig(b"\xab" * 32, ("http://b:5052",), SEPOLIA)
+
+
+def test_while_the_node_runs_what_is_proven_is_kept_in_any_case(tmp_path: Path) -> None:
+    """[LCP13] When the process dies after weeks, its checkpoint is too old, and beacon nodes have pruned it. The check
+    before the start reads no such file, and the next node removes it."""
+    node = prepare(f"--l1.checkpoint={ROOT}", f"--runtime.dir={tmp_path}")
+    path = tmp_path / "state" / "l1.state"
+    assert node.configs.l1.checkpoint is not None and node.configs.l1.checkpoint.path == str(path)
+    assert endpoints_to_check(node.plan, node.configs, node.secrets).checkpoint == node.plan.checkpoint
+    path.parent.mkdir()
+    path.write_bytes(b"kept")
+    open_runtime_directory(tmp_path, 0).remove()
+    assert not path.exists()
 
 
 @pytest.mark.option("l1.checkpoint.beacon")

@@ -38,6 +38,14 @@ def test_pauses_grow_until_the_chain_has_run_for_long(group: ChainGroup) -> None
     assert group.set_aside(Code.CRITICAL, "it failed", now + LONGEST_PAUSE + 1) == FIRST_PAUSE
 
 
+def test_a_chain_that_is_set_aside_while_it_is_renewed_has_its_pause(group: ChainGroup) -> None:
+    """[LIF34] Processes that run its tasks die while its own ones stop."""
+    group.is_renewed = True
+    assert group.is_due(1000.0)
+    pause = group.set_aside(Code.CRASH_LOOP, "6 processes died of its tasks", 1000.0)
+    assert not group.is_due(1000.0 + pause - 0.1) and group.is_due(1000.0 + pause)
+
+
 def test_an_end_that_will_repeat_has_the_longest_pause_at_once(group: ChainGroup) -> None:
     for code in (Code.PROTOCOL_VERSION, Code.FORK_MISMATCH, Code.NETWORK_LEFT):
         assert group.set_aside(code, "it halted", 1000.0) == LONGEST_PAUSE

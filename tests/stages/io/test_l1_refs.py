@@ -68,3 +68,21 @@ def test_an_l1_process_that_is_silent_is_temporary() -> None:
         asking(bus, 15)
     assert raised.value.code is Code.PROCESS_SILENT
     assert len(bus.asked) == 2 + int(PATIENCE_SECONDS / REPEAT_SECONDS)
+
+
+def test_who_gives_up_takes_the_answer_from_nobody_else() -> None:
+    """Of two that ask for the same block the first asks in vain, until the l1 process is there again."""
+
+    async def main() -> tuple[object, object]:
+        client = L1RefsClient(bus)  # type: ignore[arg-type]
+        first = asyncio.create_task(client.ask(15))
+        await asyncio.sleep(PATIENCE_SECONDS / 2)
+        second = asyncio.create_task(client.ask(15))
+        await asyncio.sleep(PATIENCE_SECONDS / 2 + REPEAT_SECONDS)
+        answers.append((REF,))
+        return await asyncio.gather(first, second, return_exceptions=True)
+
+    answers: list[tuple[L1BlockRef, ...]] = []
+    bus = FakeBus(lambda request: L1RefsResponse(request.last, answers[0], None) if answers else None)
+    failed, answer = virtual_time.run(main())
+    assert isinstance(failed, TemporaryError) and answer == (REF,)

@@ -71,6 +71,23 @@ def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracke
     assert tracker.update_head(block(8)) is HeadChange.BEHIND
 
 
+@pytest.mark.parametrize("depth", [1, 2, 7])
+def test_what_may_be_an_ancestor_is_a_lagging_endpoint_too(tracker: HeadTracker, depth: int) -> None:
+    """After a start, and after polls that have missed a block, the heads before the last are not known."""
+    tracker.update_head(block(80))
+    for n in (100, 101, 103):
+        assert tracker.update_head(block(n)) is HeadChange.ADVANCED
+        assert tracker.update_head(block(n - depth)) is HeadChange.BEHIND
+        assert tracker.update_head(block(n)) is HeadChange.SAME
+    polls = [tracker.update_head(block(103 - depth)) for _ in range(ROLLBACK_POLLS)]
+    assert polls == [*[HeadChange.BEHIND] * (ROLLBACK_POLLS - 1), HeadChange.REORGED]
+
+
+def test_a_block_in_the_place_of_the_parent_is_a_reorg(tracker: HeadTracker) -> None:
+    tracker.update_head(block(100))
+    assert tracker.update_head(block(99, branch=1, fork_at=99)) is HeadChange.REORGED
+
+
 @pytest.mark.fault("F10")
 @pytest.mark.condition("C8")
 def test_finality_never_goes_back(tracker: HeadTracker) -> None:

@@ -58,6 +58,26 @@ def test_a_head_that_skips_blocks_needs_only_the_links_between() -> None:
     assert standings(chain, l1, 100, 205) == [Standing.PROVEN] * 2
 
 
+@pytest.mark.parametrize("heads", [(62, 63), (63,), (66,), (66, 69)])
+def test_what_was_proven_before_a_reorg_is_not_forged(heads: tuple[int, ...]) -> None:
+    """The new head links to the known blocks, or skips some of them, once or twice."""
+    chain, l1, other = ProvenChain(), FakeL1Chain(64), FakeL1Chain(64)
+    other._branch = 7
+    other.reorg(20, 20)
+    chain.advance(l1.ref(50))
+    link(chain, l1, 20)
+    for number in range(51, 64):
+        chain.advance(l1.ref(number))
+    before = [l1.ref(number) for number in (62, 63)]
+    l1.reorg(2, 10)
+    for head in heads:
+        chain.advance(l1.ref(head))
+    link(chain, l1, 40)
+    assert [chain.standing(ref.number, ref.hash) for ref in before] == [Standing.REPLACED] * 2
+    assert standings(chain, other, 62, 63) == [Standing.FORGED] * 2
+    assert standings(chain, l1, 45, 61, 62, 63) == [Standing.PROVEN] * 4
+
+
 def test_what_does_not_link_proves_nothing() -> None:
     chain, l1 = ProvenChain(), FakeL1Chain(300)
     chain.advance(l1.ref(290))

@@ -57,6 +57,7 @@ def forms(secret: str) -> list[str]:
         json.dumps(secret)[1:-1],
         repr(secret)[1:-1],
         base64.b64encode(secret.encode()).decode(),
+        base64.b64encode(f"{secret}\n".encode()).decode(),
     ]
 
 

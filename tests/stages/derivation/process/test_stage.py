@@ -415,7 +415,9 @@ async def test_at_the_tip_the_next_l1_block_is_asked_for_rarely_and_of_a_new_l1_
         harness.is_lost = received
         await harness.until(lambda: len(times) >= 2)
         assert times[1] // 3 > times[0] // 3
-        harness.buses["l1"].transport.liveness.start(0, 2)
+        l1 = harness.buses["l1"].transport
+        l1.process_id = l1.process_id._replace(incarnation=2)
+        l1.liveness.start(*l1.process_id)
         await harness.until(lambda: len(times) >= 3)
 
 

@@ -136,7 +136,7 @@ def test_nothing_is_decided_while_a_transition_is_pending(
 
 
 def test_logs_too_old_for_any_message_are_removed(store: InteropStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[VR12]: rounds of that time are known without their heads."""
+    """[VR12]: of rounds of that time it is known which chains' heads were removed."""
     assert store_module.PRUNE_SECONDS == 2 * 604_800
     monkeypatch.setattr(store_module, "PRUNE_SECONDS", 3)
     for timestamp in range(1000, 1008):
@@ -144,7 +144,9 @@ def test_logs_too_old_for_any_message_are_removed(store: InteropStore, monkeypat
     assert store.stored([LogPlace(1, 3, 0)])[LogPlace(1, 3, 0)] is None
     assert store.stored([LogPlace(1, 4, 0)])[LogPlace(1, 4, 0)] is not None
     result = store.round_at(1002)
-    assert result is not None and result.heads == {} and result.l1 == L1
+    assert result is not None and (result.heads, result.removed, result.l1) == ({}, (1, 2), L1)
+    kept = store.round_at(1007)
+    assert kept is not None and (set(kept.heads), kept.removed) == ({1, 2}, ())
     assert state.verified == VerifiedRound(1007, L1, 1000)
 
 

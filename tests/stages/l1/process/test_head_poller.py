@@ -302,6 +302,31 @@ async def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bo
         assert polled.tracker.finalized == (None if is_fresh else higher.ref(53))
 
 
+@pytest.mark.fault("F6")
+@pytest.mark.parametrize("age", [0, 1200])
+async def test_before_any_finality_an_endpoint_far_behind_rolls_nothing_back(age: int) -> None:
+    """[LHD23] The one before it has failed. A fresh head that is lower is that of the chain."""
+    now = int(time.time())
+    higher = FakeL1Chain(200, now - 199 * BLOCK_TIME)
+    lower = FakeL1Chain(60, now - 59 * BLOCK_TIME - age)
+    served = [higher]
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return served[-1].methods(5)["eth_getBlockByNumber"](number, full)
+
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
+        await polled.poller.poll_head()
+        served.append(lower)
+        for _ in range(5):
+            lower.extend(1)
+            if age:
+                assert "far behind" in await _failure(polled)
+            else:
+                await polled.poller.poll_head()
+        assert polled.tracker.head == (higher.ref(199) if age else lower.ref(64))
+        assert polled.new_heads == ([False] if age else [False, True, False, False])
+
+
 async def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
     chain = FakeL1Chain(10)
     asked: list[int] = []

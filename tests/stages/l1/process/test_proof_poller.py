@@ -21,6 +21,7 @@ from rollup_node.stages.l1.proof import Unproven
 from rollup_node.stages.l1.stored_root import StoredRoot, decode_stored_root, encode_stored_root
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import (
+    L1BlockResponse,
     L1Heads,
     L1RefsResponse,
 )
@@ -162,6 +163,25 @@ async def test_a_forged_chain_moves_nothing_and_its_endpoint_is_set_aside_by_nam
     output = capsys.readouterr().err
     assert "does not have the proven block" in output and "L1-ENDPOINT" in output
     assert "has blocks that are not proven" in output
+
+
+async def test_a_reorg_of_proven_blocks_blames_no_endpoint(capsys: pytest.CaptureFixture[str]) -> None:
+    """[LCP15] The next proven head skips a block, so that replaced ones are cached which derivation was not sent."""
+    l1 = L1()
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon]) as clients:
+        await clients.requesting(lambda: 44 in clients.blocks and (hex(47), True) in l1.chain.asked, first=40)
+        before = l1.chain.hash(45)
+        l1.chain.reorg(HEAD + 20 - 45, HEAD + 20 - 45)
+        l1.beacon.head = HEAD + 2
+        await clients.until(lambda: clients.numbers[0] == HEAD + 2)
+
+        def hashes() -> list[bytes]:
+            clients.request_origins(45, 1)
+            return [message.block.header.hash for message in clients.origins if isinstance(message, L1BlockResponse)]
+
+        await clients.until(hashes)
+        assert set(hashes()) == {l1.chain.hash(45)} != {before}
+    assert "has a block that is not proven" not in capsys.readouterr().err
 
 
 @pytest.mark.sign("L1-UNPROVEN", line=True, readyz=True)

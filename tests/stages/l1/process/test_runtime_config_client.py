@@ -105,6 +105,30 @@ async def test_what_chains_share_is_read_once() -> None:
         assert (calls["eth_getProof"], calls["eth_getBlockByNumber"]) == (3, 2)
 
 
+async def test_a_chain_whose_config_cannot_be_read_stops_no_other() -> None:
+    """[LHD32, RTC3] The endpoint has pruned the state below its confirmations: now, and later for the other one."""
+    api = EthApi(l1_with_signer(), "test").methods()
+    pruned = {api["eth_getBlockByNumber"](hex(HEAD - 2))["hash"]}
+
+    def proof(address: str, slots: list[str], block: str) -> Any:
+        if block in pruned:
+            raise JsonRpcError(-32000, "missing trie node")
+        return api["eth_getProof"](address, slots, block)
+
+    rollups = [msgspec.structs.replace(ROLLUP, l2_chain_id=chain) for chain in (10, 130)]
+    options: dict[str, Any] = {"runtime_config_interval": 0.0, "verifier_confs": 2, "chain_confs": {130: 0}}
+    async with running_reader({**api, "eth_getProof": proof}, rollups, **options) as (reader, published):
+        for _ in range(2):
+            text = "the runtime config of chain 10 cannot be read from L1: .*missing trie node"
+            with pytest.raises(TemporaryError, match=text):
+                await reader.step()
+            assert published[-1] == RuntimeConfigs({130: RuntimeConfig(SIGNER)})
+        pruned = {api["eth_getBlockByNumber"](hex(HEAD))["hash"]}
+        assert await reader.step() == RETRY_SECONDS
+        assert published[-1] == RuntimeConfigs({10: RuntimeConfig(SIGNER), 130: RuntimeConfig(SIGNER)})
+        assert await reader.step() == NEVER_SECONDS
+
+
 @pytest.mark.parametrize("storage", [{}, {to_hex(bytes(31) + b"\x01"): to_hex(bytes(31) + b"\x07")}])
 async def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
     async with running_reader(EthApi(l1_with_signer(storage), "test").methods()) as (reader, published):

@@ -357,3 +357,27 @@ async def test_after_a_reorg_the_new_blocks_are_sent(depth: int, l1_filter: L1Fi
         await clients.until(lambda: are_canonical(clients.blocks, 20), (20, 64))
         chain.extend(3)
         await clients.until(lambda: are_canonical(clients.blocks, 20), (31, 64))
+
+
+async def test_a_block_that_a_reorg_takes_away_is_no_fault_of_its_endpoint(l1_filter: L1Filter) -> None:
+    """[LHD26] It is asked for while it is the head; the new branch is shorter when the answer comes."""
+    chain, reorged = FakeL1Chain(30), asyncio.Event()
+    methods = chain.methods(l1_filter.chain_id)
+
+    async def block_by_number(number: str, full: bool) -> Any:
+        if full and number == hex(29) and not reorged.is_set():
+            chain.reorg(2, 1)
+            await reorged.wait()
+        return methods["eth_getBlockByNumber"](number, full)
+
+    servers = [{**methods, "eth_getBlockByNumber": block_by_number}]
+    # The finalized block is lower then, which is another matter.
+    async with running_l1(l1_filter, servers, epoch_poll_interval=3600.0) as clients:
+        await clients.until(lambda: clients.head == 28, (29, 1))
+        reorged.set()
+        chain.asked.clear()
+        await clients.until(lambda: (hex(29), True) in chain.asked and clients.endpoints)
+        chain.extend(1)
+        await clients.until(lambda: 29 in clients.blocks, (29, 1))
+        name = clients.endpoints[0].name
+        assert clients.metric(f'endpoint_failures_total{{endpoint="{name}",fault="behind",rpc="l1"}}') == 0

@@ -141,16 +141,38 @@ async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
             assert all("901" in result["optimistic_at_timestamp"] for result in results)
             return ["data" in result for result in results]
 
+        await with_round(supernode, GENESIS_TIME + 4, {})
         assert await with_data("/") == [False] * 3
         await with_round(supernode, GENESIS_TIME + 10, {}, GENESIS_TIME + 8)
+        await until(lambda: all(node.verdicts.activation for node in supernode.stage.nodes.values() if node.verdicts))
         assert await with_data("/") == await with_data("/901/") == [True, True, False]
         status = await supernode.call("supernode_syncStatus")
         assert status["current_l1"]["number"] == 19
 
 
+async def test_until_the_activation_is_known_no_second_is_called_unverified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LB7, RPC43a] The rpc process has just been started again, and has not heard of the interop process yet."""
+    async with running_supernode(tmp_path, verified=True) as supernode:
+        calls = [
+            asyncio.create_task(supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + after), path="/901/"))
+            for after in (6, 12)
+        ]
+        await asyncio.sleep(0.3)
+        await with_round(supernode, GENESIS_TIME + 10, {}, GENESIS_TIME + 8)
+        assert ["data" in result for result in await asyncio.gather(*calls)] == [True, False]
+        for node in supernode.stage.nodes.values():
+            node.verdicts = None
+        monkeypatch.setattr(supernode_module, "PATIENCE_SECONDS", 0.2)
+        answer = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 12))
+        assert answer == (-32000, "the interop process does not answer")
+
+
 async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
     """[LB7, LB8, LB10, SNO10] With the round's L1 block; a denied block is the optimistic one, and there is none while
-    the engine of a chain has another block than the one that is verified."""
+    the engine of a chain has another block than the one that is verified. A head that is removed for its age [VR12] is
+    that of the engine."""
     async with running_supernode(tmp_path, verified=True) as supernode:
         time = GENESIS_TIME + 10
         denied = DeniedOutput(b"\x01" * 32, b"\x02" * 32, b"\x03" * 32)
@@ -168,7 +190,14 @@ async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
         assert optimistic["output_root"] == "0x" + root.hex()
         another_head = msgspec.structs.replace(verified, heads={**verified.heads, 901: l2_ref(901, 4).id})
         no_round = msgspec.structs.replace(verified, l1=None, heads={})
-        for answer, expected in ((another_head, [False, False, True]), (no_round, [False] * 3)):
+        one_removed = msgspec.structs.replace(verified, heads={901: verified.heads[901]}, removed=(902,))
+        removed = msgspec.structs.replace(verified, heads={}, removed=CHAINS)
+        for answer, expected in (
+            (another_head, [False, False, True]),
+            (no_round, [False] * 3),
+            (one_removed, [True] * 3),
+            (removed, [True] * 3),
+        ):
             supernode.rounds[time] = answer
             calls = [supernode.call("superroot_atTimestamp", hex(time), path=path) for path in ("/", "/901/", "/902/")]
             assert ["data" in result for result in await asyncio.gather(*calls)] == expected

@@ -18,6 +18,8 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.node_status import BlockStatus, HeadsStatus
 from rollup_node.stages.rpc.status.progress import (
+    DROPS_SECONDS,
+    DROPS_STEP,
     KEPT_SECONDS,
     LINE_SECONDS,
     MIN_RATE_SECONDS,
@@ -80,6 +82,9 @@ def test_drops_of_the_last_hour() -> None:
     drops.add(5000, 300)
     drops.add(5001, 400)
     assert [drops.recent(now) for now in (3700, 3850, 3950, 4100)] == [5001, 4999, 1, 0]
+    drops.add(5003, 5000)
+    drops.add(5010, 5000 + DROPS_STEP)
+    assert drops.recent(5001 + DROPS_SECONDS) == 7, "the next minute counts by itself"
 
 
 def test_recent_waits_are_those_of_the_last_twelve_seconds() -> None:
