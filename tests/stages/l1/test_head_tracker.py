@@ -71,6 +71,13 @@ def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracke
     assert tracker.update_head(block(8)) is HeadChange.BEHIND
 
 
+def test_a_head_below_the_finalized_block_is_refused(tracker: HeadTracker) -> None:
+    tracker.update_head(block(100))
+    assert tracker.update_finalized(block(64)) is None
+    assert tracker.update_head(block(50)) is HeadChange.BELOW_FINALIZED
+    assert tracker.head == block(100)
+
+
 @pytest.mark.fault("F10")
 @pytest.mark.condition("C8")
 def test_finality_never_goes_back(tracker: HeadTracker) -> None:
