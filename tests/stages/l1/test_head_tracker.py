@@ -88,6 +88,13 @@ def test_a_block_in_the_place_of_the_parent_is_a_reorg(tracker: HeadTracker) -> 
     assert tracker.update_head(block(99, branch=1, fork_at=99)) is HeadChange.REORGED
 
 
+def test_a_head_below_the_finalized_block_is_refused(tracker: HeadTracker) -> None:
+    tracker.update_head(block(100))
+    assert tracker.update_finalized(block(64)) is None
+    assert tracker.update_head(block(50)) is HeadChange.BELOW_FINALIZED
+    assert tracker.head == block(100)
+
+
 @pytest.mark.fault("F10")
 @pytest.mark.condition("C8")
 def test_finality_never_goes_back(tracker: HeadTracker) -> None:

@@ -205,6 +205,18 @@ def test_finalized_blocks_stay_verified() -> None:
     assert w.get(61) is None
 
 
+def test_the_block_of_a_fetch_from_before_a_reorg_is_unverified() -> None:
+    w, chain = window(), FakeL1Chain(20)
+    (old,) = w.plan([BlockRange(18, 18)], 1, 0.0)
+    stale = chain.block(18)
+    chain.reorg(depth=3, length=4)
+    w.update_head(chain.ref(chain.head), True, -1)
+    assert not w.fetched(old, (stale,), SIZE, 0.0)
+    assert w.get(18) is None
+    fill(w, chain, BlockRange(18, 20))
+    assert w.get(18) == chain.block(18)
+
+
 @pytest.mark.parametrize(
     ("apart", "pauses"),
     [(0.0, [None, None, 0.5, 1.0, 2.0, 4.0, 8.0, None]), (4.9, [None, None, 0.5]), (5.0, [None] * 4)],

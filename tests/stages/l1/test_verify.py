@@ -90,6 +90,27 @@ def test_a_trusted_header_may_lack_what_nothing_is_derived_from(block_json: Bloc
     assert "malformed header: mixHash" in error_of(block, l1_filter, trust=True)
 
 
+ROOT = f"the transactions of block {BLOCK} do not match its transactions root"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda block: block.update(timestamp="0x1"), f"block {BLOCK} claims hash 0x"),
+        (lambda block: block["transactions"][3].update(value="0x7"), ROOT),
+        (lambda block: block["transactions"].pop(0), ROOT),
+        (lambda block: block["transactions"].reverse(), ROOT),
+    ],
+)
+def test_what_does_not_match_its_hash_passes_only_from_a_trusted_endpoint(
+    change: Callable[[Json], object], text: str, block_json: Blocks, l1_filter: L1Filter
+) -> None:
+    block = block_json(BLOCK)
+    change(block)
+    assert error_of(block, l1_filter).startswith(text)
+    assert to_hex(verify_json(block, BLOCK, True, l1_filter).header.hash) == block["hash"]
+
+
 def test_malformed_blocks(block_json: Blocks, l1_filter: L1Filter) -> None:
     block = block_json(BLOCK)
     block["transactions"][5]["nonce"] = None

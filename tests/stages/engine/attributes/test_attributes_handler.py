@@ -18,7 +18,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import (
     BUILD,
     VALID,
@@ -112,6 +112,16 @@ def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, 
     outcome = finish(handler, chain.seal(chain.genesis, attributes))
     assert outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
     assert outcome.safe_head.number == 1 and outcome.reason
+
+
+def test_the_time_of_the_l1_block_derived_from_decides_on_replacement() -> None:
+    """[ATT34]"""
+    boundary = 1_000 + 12 * 3
+    forks = dict.fromkeys(("regolith", "canyon", "delta", "ecotone", "fjord", "granite"), 0)
+    chain = chain_with({**forks, "holocene": boundary})
+    for origin, expected in ((102, True), (103, False)):
+        handler = at_step(chain, AttributesStep.START, origin=origin)
+        assert (step_through(handler, INVALID_STARTS[0]) is not None) is expected
 
 
 @pytest.mark.parametrize(

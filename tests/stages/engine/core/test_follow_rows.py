@@ -136,6 +136,25 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     assert (start["unsafe"], start["safe"], start["finalized"]) == (others[14], others[12], others[4])
 
 
+def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None:
+    """[FSR11] Its word alone shows nothing: not a safe head on our chain, and not one that the engine does not have."""
+    follower = Follower(20, sequencer_enabled=True)
+    follower.says(10, 8, 4)
+    others = follower.branch(8, 8)
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.says(14, 12, 4, others)
+    follower.round()
+    assert {item.derived for item in follower.harness.done(act.PublishBlock)} == {0}
+    follower.engine.fetch()
+    follower.round()
+    follower.round()
+    (moved,) = [item for item in follower.harness.done(act.LogLine) if item.text == MOVED]
+    del follower.harness.actions[: follower.harness.actions.index(moved)]
+    published = follower.harness.done(act.PublishBlock)
+    assert [item.payload.block_number for item in published][:2] == [15, 16] and published[0].parent == others[14]
+    assert {item.derived for item in published} == {14}
+
+
 def test_what_is_shown_ends_with_a_new_start() -> None:
     follower = Follower(2, (34, 34, 8))
     follower.run(HOLD)

@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.core.unsafe_rows import SHOW_SECONDS, STALE_SECONDS
+from rollup_node.stages.engine.core.unsafe_rows import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -84,6 +84,28 @@ class Gap:
     def problem(self) -> str | None:
         shown = [action for action in self.harness.actions if isinstance(action, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
+
+
+@pytest.mark.parametrize(
+    ("config", "engine", "peers"),
+    [
+        ({"p2p": True}, True, True),
+        ({"p2p": True, "fill_gaps": False}, True, False),
+        ({"p2p": True, "gaps_from_engine": False}, False, True),
+        ({}, True, False),
+    ],
+)
+def test_who_is_asked_for_a_gap(config: dict[str, bool], engine: bool, peers: bool) -> None:
+    """[UNS5, UNS6] By default the engine, and after a while peers as well."""
+    gap = Gap(3, **config)
+    gap.gossip(10)
+    gap.run(TICK + 1)
+    assert bool(gap.inserted) is engine and bool(gap.requested) is (peers and not engine)
+    gap.run(TICK + int(PEERS_SECONDS))
+    assert bool(gap.requested) is peers
+    gap.gossip(*range(4, 10))
+    gap.run(1)
+    assert gap.heads == (10, 0)
 
 
 def test_an_engine_that_cannot_fetch_is_named_and_derivation_goes_on() -> None:

@@ -166,6 +166,19 @@ def test_nothing_unsafe_is_taken_in_until_the_block_is_replaced(chain: ChainFixt
     assert len(harness.done(act.ResetStarted)) == 1
 
 
+def test_the_blocks_of_a_denied_chain_are_not_lost(chain: ChainFixture) -> None:
+    """[IV5]: the p2p process still has them, but the engine has lost nothing."""
+    harness = judged(chain, p2p=True)
+    refs = derive(harness, 4)
+    assert harness.latest is not None
+    for ref in refs[1:]:
+        harness.latest.add(chain.payloads[ref.hash])
+    deny(harness, refs, 3)
+    harness.pass_time(2.0)
+    assert harness.done(act.RequestLatestBlocks)[-1].head == refs[2].id
+    assert harness.logged("the execution engine lacks the latest blocks, putting them back") == []
+
+
 def test_the_engine_is_not_pointed_over_a_denied_block(chain: ChainFixture) -> None:
     """[IV12], optimism#21991: its peers have the chain of the denied block."""
     harness = judged(chain, p2p=True)
@@ -312,3 +325,15 @@ def test_labels_of_a_verifier_that_catches_up_move_now_and_then(chain: ChainFixt
     assert harness.status.safe == refs[1] and len(harness.engine.accepted) == before
     harness.pass_time(LABEL_SECONDS)
     assert harness.status.safe == refs[6]
+
+
+def test_a_build_on_the_tip_keeps_the_verified_label(chain: ChainFixture) -> None:
+    """[LB6]: the update with attributes carries it as well."""
+    harness = judged(chain)
+    refs = derive(harness, 3)
+    harness.judge(verified=refs[1].id)
+    harness.pass_time(0.5)
+    harness.derive(chain.user)
+    build = harness.until(api.ForkchoiceUpdate, CallPurpose.ATTRIBUTES)
+    assert isinstance(build.call, api.ForkchoiceUpdate) and build.call.attributes is not None
+    assert build.call.forkchoice.safe == refs[1].hash

@@ -54,6 +54,25 @@ def test_a_block_of_no_rollup_leaves_the_queue_without_a_call(chain: ChainFixtur
     assert machine.next(heads(chain, chain.genesis)) is None
 
 
+def test_a_gap_is_requested_every_two_block_times_while_the_head_stays(chain: ChainFixture) -> None:
+    """[UNS4]: block time 2 s. Until then the blocks may only come in another order."""
+    refs = chain.build(5)
+    above = chain.payloads[refs[5].hash]
+    machine = unsafe_chain(chain)
+    at, unix = heads(chain, refs[1]), float(refs[1].timestamp)
+    machine.on_heads(at, 90.0)
+    machine.queue.add(above)
+    requests = [second for second in range(100, 112) if machine.gap_end(at, float(second), unix) == above]
+    assert requests == [104, 108]
+    at = heads(chain, refs[2])
+    machine.on_heads(at, 111.0)
+    machine.on_heads(at, 114.0)
+    assert machine.gap_end(at, 114.9, unix) is None, "the head has moved at 111"
+    assert machine.gap_end(at, 115.0, unix) == above
+    machine.on_heads(None, 118.0)
+    assert machine.gap_end(at, 119.0, unix) is None, "without heads the time starts over"
+
+
 def inserted(status: str = "SYNCING") -> GapFetch:
     """Return an attempt whose block the engine has."""
     fetch = GapFetch(CHAIN.rollup)

@@ -6,13 +6,14 @@ import pytest
 
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
+from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS, Verification
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.supernodes import deny, deposits_alone, derive, judged, replaced, restarted, supernode
 
@@ -241,3 +242,31 @@ def test_a_start_is_at_the_verified_block(chain: ChainFixture) -> None:
     again.judge()
     again.run_until_idle()
     assert again.heads.safe == refs[0], "the finalized block"
+
+
+def test_a_start_is_not_at_a_verified_block_whose_origin_is_gone() -> None:
+    """[RW3]: the L1 block with which it became safe is another one by now, too."""
+    chain = chain_with(l1_step=4)
+    refs = chain.build(8, per_epoch=2)
+    harness = supernode(chain)
+    harness.engine.head, harness.engine.finalized = refs[8].hash, refs[1].hash
+    chain.reorg("b", 103)
+    harness.record.entries = [SafeHeadEntry(chain.l1_ref(105).id, refs[7].id)]
+    harness.judge(verified=refs[7].id)
+    harness.run_until_idle()
+    assert (harness.heads.unsafe, harness.heads.safe) == (refs[5], refs[1])
+
+
+def test_a_safe_block_that_is_not_known_to_be_verified_has_no_label() -> None:
+    """[LB3]: the start is a sequencing window below the safe block, and above the finalized one."""
+    chain = chain_with(l1_step=2)
+    refs = chain.build(60, per_epoch=1)
+    harness = supernode(chain)
+    harness.move_l1(162)
+    harness.engine.head = harness.engine.safe = refs[60].hash
+    harness.engine.finalized = chain.genesis.hash
+    harness.judge()
+    write = harness.until(ResetSafeHeads)
+    assert isinstance(write.call, ResetSafeHeads) and write.call.safe == harness.heads.safe
+    assert 0 < harness.heads.safe.number < 60 and harness.status.local_safe == harness.heads.safe
+    assert harness.status.safe == harness.status.finalized == chain.genesis

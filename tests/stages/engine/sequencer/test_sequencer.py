@@ -13,9 +13,10 @@ from rollup_node.stages.engine.sequencer.sequencer import (
     Sequencer,
     SequencerPhase,
 )
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import config_of
 
 BUILD = api.ForkchoiceAnswer("VALID", b"payload1")
@@ -101,6 +102,17 @@ def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
     assert sequencer.wait_until() == START + 1.5
 
 
+def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
+    """[LFT5]"""
+    chain = chain_with(foreign_fork=ForeignFork("Somefork", int(START) + 4))
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    first = insert(chain, sequencer, seal(chain, sequencer, START + 1.95), START + 1.97)
+    assert first.number == 1
+    assert sequencer.wait_until() is None and sequencer.next(START + 100) is None
+    assert sequencer.stop() is None and not sequencer.active
+
+
 # --- failures [SEQ5 to SEQ9] ---------------------------------------------------------------------------------------
 
 
@@ -166,6 +178,25 @@ def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFi
 
 
 # --- pauses --------------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture, sequencer: Sequencer) -> None:
+    """[SEQ9]"""
+    sequencer.on_reset()
+    assert sequencer.next(START + 10) is None and sequencer.building is None
+    sequencer.on_start(heads(chain), START + 10)
+    assert sequencer.next(START + 11.9) is None
+    assert isinstance(sequencer.next(START + 12), L2BlockRef)
+
+
+def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequencer) -> None:
+    """[SEQ13]"""
+    due = sequencer.wait_until()
+    sequencer.on_heads(heads(chain), START + 0.5)
+    assert sequencer.wait_until() == due and sequencer.building is not None, "the same tip changes nothing"
+    ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
+    sequencer.on_heads(heads(chain, ref), START + 0.5)
+    assert sequencer.building is None and sequencer.wait_until() == START + 2
 
 
 @pytest.mark.option("sequencer.max-safe-lag")

@@ -313,6 +313,14 @@ def test_more_updates_than_were_asked_for_are_malformed() -> None:
         client.take(client.updates(now_at(30)), body, now_at(30))
 
 
+def test_a_wrong_bootstrap_starts_nothing() -> None:
+    chain = chain_of()
+    client = LightClient(chain.network, chain.root(8))
+    (request,) = client.requests(now_at(20))
+    assert client.take(request, json.dumps(chain.bootstrap_json(16)).encode(), now_at(20)) is Refusal.OTHER_ROOT
+    assert client.store is None and client.requests(now_at(20)) == [request]
+
+
 def test_a_checkpoint_is_too_old_after_the_weak_subjectivity_period() -> None:
     chain = chain_of()
     client = LightClient(chain.network, chain.root(8))

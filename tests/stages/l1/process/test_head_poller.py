@@ -349,6 +349,16 @@ async def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> No
         assert polled.tracker.head == chain.ref(12)
 
 
+@pytest.mark.fault("F10")
+@pytest.mark.parametrize("label", ["safe", "finalized"])
+async def test_a_label_above_the_head_is_refused(label: str) -> None:
+    """[LHD23]"""
+    async with running_poller(FakeL1Chain(10).methods(5, **{label: FakeL1Chain(30)})) as polled:
+        await polled.poller.poll_finality()
+        assert (polled.tracker.safe is None) == (label == "safe" or polled.poller.contradiction is not None)
+        assert (polled.tracker.finalized is None) == (label == "finalized")
+
+
 async def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> None:
     chain = FakeL1Chain(10)
     async with running_poller(chain.methods(5)) as polled:
