@@ -53,19 +53,11 @@ def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reaso
     assert [item.reason for item in harness.dropped] == reasons
 
 
-@case("asm_two_blocks")
-def over_several_blocks() -> None:
+@table(asm_two_blocks=4, asm_timeout_equal=51)
+def over_several_blocks(last: int) -> None:
     harness = IngestionHarness(HOLOCENE)
     assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=4) == ["A0 A1"]
-    assert harness.l1.last.header.number == FIRST_L1 + 4
-
-
-@case("asm_timeout_equal")
-def last_block_in_time() -> None:
-    harness = IngestionHarness(HOLOCENE)
-    assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=51) == ["A0 A1"]
+    assert harness.read("A1!", number=last) == ["A0 A1"]
     assert harness.take_reasons() == []
 
 

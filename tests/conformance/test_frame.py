@@ -22,16 +22,6 @@ ONE = item("A0!")
 HEAD = 16 + 2 + 4
 
 
-def rejected_by(data: bytes) -> Reason:
-    """Why the item is rejected; the stages must then continue with the next item."""
-    harness = IngestionHarness(forks_until("granite"))
-    assert harness.read(data, "B0!") == ["B0"]
-    (dropped,) = harness.dropped
-    assert dropped.effect is DropEffect.IGNORED
-    assert parse_frames(data) == dropped.reason
-    return dropped.reason
-
-
 def with_length(length: int, data: bytes) -> bytes:
     """Return a frame that claims a length."""
     return b"\0" + b"A" * 16 + b"\0\0" + length.to_bytes(4, "big") + data + b"\1"
@@ -55,7 +45,12 @@ def with_length(length: int, data: bytes) -> bytes:
     frame_trailing_one=(ONE + b"\0", reasons.FrameTruncated(1, len(ONE), "channel id")),
 )
 def rejected(data: bytes, reason: Reason) -> None:
-    assert rejected_by(data) == reason
+    """The stages then continue with the next item."""
+    harness = IngestionHarness(forks_until("granite"))
+    assert harness.read(data, "B0!") == ["B0"]
+    (dropped,) = harness.dropped
+    assert dropped.effect is DropEffect.IGNORED
+    assert parse_frames(data) == dropped.reason == reason
 
 
 @case("frame_len_claim_4g")
