@@ -135,22 +135,15 @@ def size_after_such_an_end() -> None:
         assert len(bank.bank) == 2 - len(reasons)
 
 
-@case("bank_timeout_equal")
-def last_block_in_time() -> None:
+@table(
+    bank_timeout_equal=(301, ["A0 A1"], []),
+    bank_timeout_plus1=(302, [], [(DropEffect.TIMED_OUT, ChannelTimedOut(channel_id("A"), FIRST_L1 + 1, 300))]),
+)
+def timeout(last: int, channels: list[str], drops: list[tuple[DropEffect, Reason]]) -> None:
     harness = IngestionHarness(REGOLITH)
     assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=301) == ["A0 A1"]
-    assert harness.take_reasons() == []
-
-
-@case("bank_timeout_plus1")
-def one_block_late() -> None:
-    harness = IngestionHarness(REGOLITH)
-    assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=302) == []
-    (timed_out,) = harness.dropped
-    assert timed_out.effect is DropEffect.TIMED_OUT
-    assert timed_out.reason == ChannelTimedOut(channel_id("A"), FIRST_L1 + 1, 300)
+    assert harness.read("A1!", number=last) == channels
+    assert [(item.effect, item.reason) for item in harness.dropped] == drops
 
 
 @case("bank_timeout_granite_switch")

@@ -62,11 +62,19 @@ class SourceHarness:
         return result
 
 
-@case("src_order_mixed")
-def in_the_order_of_the_block() -> None:
-    source = SourceHarness(calldata(item("A0")), blobs([H1, H2]), calldata(item("A3")))
-    assert source.needed == (H1, H2)
-    assert source.items(h1="A1", h2="A2") == ["A0", "A1", "A2", "A3"]
+@table(
+    src_order_mixed=(
+        [calldata(item("A0")), blobs([H1, H2]), calldata(item("A3"))],
+        *((H1, H2), ["A0", "A1", "A2", "A3"]),
+    ),
+    src_type3_calldata_ignored=([blobs([H1], item("A0"))], (H1,), ["A1"]),
+    src_type3_no_hashes=([blobs([], item("A0"))], (), []),
+    src_dup_hashes=([blobs([H1]), blobs([H1], first=1)], (H1, H1), ["A1", "A1"]),
+)
+def in_the_order_of_the_block(inbox: list[InboxTransaction], needed: tuple[Hash, ...], frames: list[str]) -> None:
+    """Of blob transactions the blobs alone."""
+    source = SourceHarness(*inbox)
+    assert (source.needed, source.items(h1="A1", h2="A2")) == (needed, frames)
 
 
 @case("src_pre_ecotone_type3")
@@ -84,25 +92,6 @@ def at_the_fork(seconds_to_go: int, needed: tuple[Hash, ...], data: str) -> None
     forks = forks_until("delta", ecotone=L1_BLOCK_TIME + seconds_to_go)
     assert SourceHarness(blobs([H1], item("A0")), forks=forks).needed == needed
     assert SourceHarness(blobs([H1], item("A0")), forks=forks).items(h1="B0") == [data]
-
-
-@case("src_type3_calldata_ignored")
-def calldata_beside_blobs() -> None:
-    source = SourceHarness(blobs([H1], item("A0")))
-    assert source.items(h1="B0") == ["B0"]
-
-
-@case("src_type3_no_hashes")
-def blob_transaction_without_blobs() -> None:
-    source = SourceHarness(blobs([], item("A0")))
-    assert (source.needed, source.items()) == ((), [])
-
-
-@case("src_dup_hashes")
-def one_blob_twice() -> None:
-    source = SourceHarness(blobs([H1]), blobs([H1], first=1))
-    assert source.needed == (H1, H1)
-    assert source.items(h1="B0") == ["B0", "B0"]
 
 
 @case("src_bad_blob_between")
