@@ -80,6 +80,7 @@ def test_a_broken_rule_is_named(words: tuple[str, ...], text: str) -> None:
         ("--syncmode=execution-layer", "--l2.enginekind=reth", "--syncmode.offset-el-safe=0s"),
         ("--l2.engine-sync",),
         ("--p2p.disable", "--p2p.static=a", "--p2p.listen.tcp=1", "--p2p.scoring=x"),
+        ("--p2p.sync.req-resp=false",),
         ("--p2p.listen.tcp=9999", "--p2p.nat", "--p2p.peers.hi=50", "--p2p.scoring="),
         ("--altda.da-server=http://da", "--conductor.rpc=http://c", "--interop.rpc.port=1"),
         ("--sequencer.l1-confs=200",),

@@ -309,6 +309,11 @@ def test_nothing_is_called_missing_that_a_misspelt_name_or_a_flag_without_value_
     )
 
 
+def test_an_invalid_value_is_reported_once_and_is_not_missing() -> None:
+    (line,) = lines_of("--network=op-sepolia", "--l2=ftp://e", "--l1.beacon=http://b")
+    assert line.startswith('invalid value "ftp://e" for flag --l2')
+
+
 def test_what_only_the_plan_finds_is_reported() -> None:
     (line,) = lines_of(*NEEDED, "--p2p.bootnodes=nonsense")
     assert "nonsense" in line
