@@ -53,31 +53,22 @@ def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reaso
     assert [item.reason for item in harness.dropped] == reasons
 
 
-@case("asm_two_blocks")
-def over_several_blocks() -> None:
+LATE = [
+    (DropEffect.TIMED_OUT, StagingChannelTimedOut(ID, FIRST_L1 + 1, 50)),
+    (DropEffect.IGNORED, FrameWithoutChannel(1, ID)),
+]
+
+
+@table(
+    asm_two_blocks=(4, ["A0 A1"], []),
+    asm_timeout_equal=(51, ["A0 A1"], []),
+    asm_timeout_plus1=(52, [], LATE),
+)
+def over_several_blocks(last: int, channels: list[str], drops: list[tuple[DropEffect, Reason]]) -> None:
     harness = IngestionHarness(HOLOCENE)
     assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=4) == ["A0 A1"]
-    assert harness.l1.last.header.number == FIRST_L1 + 4
-
-
-@case("asm_timeout_equal")
-def last_block_in_time() -> None:
-    harness = IngestionHarness(HOLOCENE)
-    assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=51) == ["A0 A1"]
-    assert harness.take_reasons() == []
-
-
-@case("asm_timeout_plus1")
-def one_block_late() -> None:
-    harness = IngestionHarness(HOLOCENE)
-    assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=52) == []
-    assert [(item.effect, item.reason) for item in harness.dropped] == [
-        (DropEffect.TIMED_OUT, StagingChannelTimedOut(ID, FIRST_L1 + 1, 50)),
-        (DropEffect.IGNORED, FrameWithoutChannel(1, ID)),
-    ]
+    assert harness.read("A1!", number=last) == channels
+    assert [(item.effect, item.reason) for item in harness.dropped] == drops
 
 
 @case("asm_timeout_then_first")

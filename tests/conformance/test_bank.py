@@ -83,14 +83,17 @@ def ignored(reason: Reason) -> list[Dropped]:
 
 
 @table(
-    bank_simple=(REGOLITH, "A0 A1!", ["A0 A1"]),
-    bank_out_of_order=(REGOLITH, "A1! A0", ["A0 A1"]),
-    bank_interleaved_pre_canyon=(REGOLITH, "A0 B0! A1!", ["A0 A1", "B0"]),
-    bank_interleaved_canyon=(CANYON, "A0 B0! A1!", ["B0", "A0 A1"]),
+    bank_simple=(REGOLITH, ["A0 A1"], "A0 A1!"),
+    bank_out_of_order=(REGOLITH, ["A0 A1"], "A1! A0"),
+    bank_interleaved_pre_canyon=(REGOLITH, ["A0 A1", "B0"], "A0 B0! A1!"),
+    bank_interleaved_canyon=(CANYON, ["B0", "A0 A1"], "A0 B0! A1!"),
+    bank_id_reuse_after_read=(REGOLITH, ["A0", "A0'"], "A0!", "A0'!"),
+    # If the second closing frame were ingested first, the second channel would be read.
+    bank_read_before_ingest=(REGOLITH, ["A0", "A0'"], "A0! A0'!"),
 )
-def read(forks: dict[str, int], text: str, channels: list[str]) -> None:
+def read(forks: dict[str, int], channels: list[str], *items: str) -> None:
     harness = IngestionHarness(forks)
-    assert harness.read(text) == channels
+    assert harness.read(*items) == channels
     assert harness.take_reasons() == []
 
 
@@ -132,22 +135,15 @@ def size_after_such_an_end() -> None:
         assert len(bank.bank) == 2 - len(reasons)
 
 
-@case("bank_timeout_equal")
-def last_block_in_time() -> None:
+@table(
+    bank_timeout_equal=(301, ["A0 A1"], []),
+    bank_timeout_plus1=(302, [], [(DropEffect.TIMED_OUT, ChannelTimedOut(channel_id("A"), FIRST_L1 + 1, 300))]),
+)
+def timeout(last: int, channels: list[str], drops: list[tuple[DropEffect, Reason]]) -> None:
     harness = IngestionHarness(REGOLITH)
     assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=301) == ["A0 A1"]
-    assert harness.take_reasons() == []
-
-
-@case("bank_timeout_plus1")
-def one_block_late() -> None:
-    harness = IngestionHarness(REGOLITH)
-    assert harness.read("A0", number=1) == []
-    assert harness.read("A1!", number=302) == []
-    (timed_out,) = harness.dropped
-    assert timed_out.effect is DropEffect.TIMED_OUT
-    assert timed_out.reason == ChannelTimedOut(channel_id("A"), FIRST_L1 + 1, 300)
+    assert harness.read("A1!", number=last) == channels
+    assert [(item.effect, item.reason) for item in harness.dropped] == drops
 
 
 @case("bank_timeout_granite_switch")
@@ -181,13 +177,6 @@ def timed_out_in_the_middle() -> None:
     bank.go_to(401)
     assert bank.read() == []
     assert [item.reason.kind for item in bank.take("")] == [ChannelTimedOut] * 2
-
-
-@case("bank_id_reuse_after_read")
-def id_of_a_read_channel() -> None:
-    harness = IngestionHarness(REGOLITH)
-    assert harness.read("A0!", "A0'!") == ["A0", "A0'"]
-    assert harness.take_reasons() == []
 
 
 @table(bank_prune_exact=(0, []), bank_prune_plus1=(1, [ChannelEvicted]))
@@ -232,14 +221,6 @@ def larger_from_fjord() -> None:
     bank.fill("B", 500_000_000)
     (dropped,) = bank.take(Frame(channel_id("B"), 0xFFFF, b"", False))
     assert dropped.reason.kind is ChannelEvicted
-
-
-@case("bank_read_before_ingest")
-def reads_first() -> None:
-    """The closing frame of A comes later in the queue: if it were ingested first, the second channel would be read."""
-    harness = IngestionHarness(REGOLITH)
-    assert harness.read("A0! A0'!") == ["A0", "A0'"]
-    assert harness.take_reasons() == []
 
 
 @case("bank_empty_channel")

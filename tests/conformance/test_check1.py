@@ -6,8 +6,8 @@ from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.reasons import batches as reasons
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import POST_EXEC, USER, Planned, child
+from tests.conformance.kit.chain import GENESIS, forks_until
+from tests.conformance.kit.planning import POST_EXEC, USER, along, child
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 AROUND = forks_until("granite", holocene=24)
@@ -145,19 +145,11 @@ def drift_of_an_origin_before_fjord() -> None:
 def drift_from_fjord_on() -> None:
     """Fjord is at the origin's time; block 900 is 1800 seconds after it."""
     for safe, expected in ((899, ACCEPTED), (900, dropped(reasons.DriftExceeded))):
-        chain = one_epoch(safe)
+        chain = along(GENESIS, *[(0, NONE)] * safe)
         checks = BatchCheckHarness(
             forks_until("ecotone", fjord=0), safe=chain, times={1: 5000, 2: 5012}, max_sequencer_drift=10
         )
         assert checks.singular(checks.next(ONE, 0)) == expected
-
-
-def one_epoch(count: int) -> list[Planned]:
-    """Blocks that all have genesis' origin."""
-    result = [child(GENESIS, NONE, FIRST_L1)]
-    while len(result) < count:
-        result.append(child(result[-1].ref, NONE, FIRST_L1))
-    return result
 
 
 @table(

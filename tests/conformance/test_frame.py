@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
-from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.cases import CoveredCases, case, table
 from tests.conformance.kit.chain import blobs, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item
@@ -20,16 +20,6 @@ pytestmark = pytest.mark.fault("F29")
 
 ONE = item("A0!")
 HEAD = 16 + 2 + 4
-
-
-def rejected_by(data: bytes) -> Reason:
-    """Why the item is rejected; the stages must then continue with the next item."""
-    harness = IngestionHarness(forks_until("granite"))
-    assert harness.read(data, "B0!") == ["B0"]
-    (dropped,) = harness.dropped
-    assert dropped.effect is DropEffect.IGNORED
-    assert parse_frames(data) == dropped.reason
-    return dropped.reason
 
 
 def with_length(length: int, data: bytes) -> bytes:
@@ -55,7 +45,12 @@ def with_length(length: int, data: bytes) -> bytes:
     frame_trailing_one=(ONE + b"\0", reasons.FrameTruncated(1, len(ONE), "channel id")),
 )
 def rejected(data: bytes, reason: Reason) -> None:
-    assert rejected_by(data) == reason
+    """The stages then continue with the next item."""
+    harness = IngestionHarness(forks_until("granite"))
+    assert harness.read(data, "B0!") == ["B0"]
+    (dropped,) = harness.dropped
+    assert dropped.effect is DropEffect.IGNORED
+    assert parse_frames(data) == dropped.reason == reason
 
 
 @case("frame_len_claim_4g")
@@ -81,11 +76,7 @@ def taken(text: str) -> None:
     assert parse_frames(item(text)) == frames(text)
 
 
-@case("frame_bad_item_then_good")
-def the_next_transaction_is_read() -> None:
-    harness = IngestionHarness(forks_until("holocene"))
-    assert harness.read(item("A0!")[:-1], "B0!") == ["B0"]
-    assert harness.take_reasons() == [reasons.FrameTruncated]
+covered = CoveredCases(frame_bad_item_then_good=("frame_no_last", "asm_bad_item_between"))
 
 
 @case("frame_bad_blob_item_same_tx")

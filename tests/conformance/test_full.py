@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.reasons import batches as reasons
+from rollup_node.stages.derivation.reasons.reason import AnyKind
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
@@ -94,12 +95,15 @@ def first_origin_bit_does_not_count() -> None:
         assert checks.span(fields(0, bit).encode(), full=True) == dropped(reasons.DriftEpochNotAdvanced)
 
 
-@case("full_setcode_cross_isthmus")
-def transaction_type_by_the_blocks_own_time() -> None:
-    """Isthmus comes with the second block."""
-    checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", isthmus=4)})
-    assert checked(checks, along(GENESIS, (0, FULL), (0, (SET_CODE,)))) == ACCEPTED
-    assert checked(checks, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == dropped(reasons.SetCodeNotAllowed)
+@table(
+    full_setcode_cross_isthmus=("isthmus", SET_CODE, reasons.SetCodeNotAllowed),
+    full_postexec_cross_lagoon=("lagoon", POST_EXEC, reasons.PostExecNotAllowed),
+)
+def transaction_type_by_the_blocks_own_time(fork: str, transaction: bytes, reason: AnyKind) -> None:
+    """The fork comes with the second block; the full check does not ask whether that may have transactions."""
+    checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", **{fork: 4})})
+    assert checked(checks, along(GENESIS, (0, FULL), (0, (transaction,)))) == ACCEPTED
+    assert checked(checks, along(GENESIS, (0, (transaction,)), (0, FULL))) == dropped(reason)
 
 
 @table(full_postexec_first=0, full_postexec_middle=1, full_postexec_last=2)
@@ -113,14 +117,6 @@ def post_exec_in_a_block(place: int) -> None:
     chain.mine(*channel("A", span(bad), span(good)))
     assert refs(chain.run()) == refs(good)
     assert chain.take_drops() == [(DropEffect.DROPPED, reasons.PostExecNotAllowed)]
-
-
-@case("full_postexec_cross_lagoon")
-def post_exec_by_the_blocks_own_time() -> None:
-    """Lagoon comes with the second block, of which the full check does not ask whether it may have transactions."""
-    checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", lagoon=4)})
-    assert checked(checks, along(GENESIS, (0, FULL), (0, (POST_EXEC,)))) == ACCEPTED
-    assert checked(checks, along(GENESIS, (0, (POST_EXEC,)), (0, FULL))) == dropped(reasons.PostExecNotAllowed)
 
 
 def again(checks: BatchCheckHarness, transactions: tuple[bytes, ...] = FULL, epoch: int | None = None) -> list[Planned]:

@@ -1,24 +1,18 @@
 """L1 traversal: blocks that do not exist yet, failures, and blocks that show a reorg [T1 to T8]."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
 from rollup_node.stages.derivation.reasons import l1 as reasons
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.protocol.types import BlobRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
-    L1_BLOCK_TIME,
     STRANGER,
     batcher_update,
     blobs,
@@ -27,17 +21,16 @@ from tests.conformance.kit.chain import (
     forks_until,
     l1_hash,
 )
-from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint
+from tests.conformance.kit.l1_endpoint import L1_FILTER, EndpointTransaction, L1Endpoint
 from tests.conformance.kit.l1_transactions import DYNAMIC_FEE, SIGNER, signed
-from tests.conformance.kit.planning import channel, plan, refs
-from tests.conformance.kit.processes import blobs_running, l1_running
+from tests.conformance.kit.planning import Planned, channel, plan, refs
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.support.processes.stage_runner import run_within
-from tests.support.servers.fake_beacon import SLOT, FakeBeacon, KnownBlob
+from tests.stages.l1.process.test_stage import running_l1
 
 pytestmark = pytest.mark.fault("F35")
 
 ECOTONE = forks_until("ecotone")
+H1 = b"\1" * 32
 
 
 @case("l1_next_missing")
@@ -119,42 +112,31 @@ def replaced_at_the_same_height() -> None:
 # --- the process that fetches L1 blocks ----------------------------------------------------------------------------
 
 
-def has_number(number: int) -> Callable[[L1BlockResponse], bool]:
-    return lambda answer: answer.block.header.number == number
-
-
-def is_known(number: int) -> Callable[[L1BlockUnavailable], bool]:
-    """Whether an answer has the reason why a block up to the head is unavailable."""
-    return lambda answer: answer.error is not None and (answer.number, answer.head) == (number, number)
-
-
 @case("l1_receipts_fail")
-def receipts_fail_for_a_while() -> None:
+async def receipts_fail_for_a_while() -> None:
     """They are needed as the block has a config event."""
     endpoint, event = L1Endpoint(), (batcher_update(STRANGER),)
     endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE)), EndpointTransaction(signed(DYNAMIC_FEE, nonce=1), event))
-    failures = ["the database is busy"]
-    served = endpoint.methods()
+    served, number, fails = endpoint.methods(), FIRST_L1 + 1, True
 
     def receipts(block_hash: str) -> Any:
-        if failures:
-            raise JsonRpcError(-32000, failures.pop())
+        if fails:
+            raise JsonRpcError(-32000, "the database is busy")
         return served["eth_getBlockReceipts"](block_hash)
 
-    async def use() -> None:
-        async with l1_running({**served, "eth_getBlockReceipts": receipts}) as requester:
-            number = FIRST_L1 + 1
-            await requester.until(L1BlocksRequest(number, 1), L1BlockUnavailable, is_known(number))
-            result = await requester.until(L1BlocksRequest(number, 1), L1BlockResponse, has_number(number))
-            assert not failures
-            assert len(result.block.config_updates) == 1
-            assert [item.sender for item in result.block.inbox] == [SIGNER, SIGNER]
-
-    run_within(20, use)
+    async with running_l1(L1_FILTER, [{**served, "eth_getBlockReceipts": receipts}]) as clients:
+        known = (number, number)
+        await clients.until(
+            lambda: any(item.error and (item.number, item.head) == known for item in clients.unavailable), (number, 1)
+        )
+        fails = False
+        await clients.until(lambda: number in clients.blocks, (number, 1))
+        assert len(clients.blocks[number].config_updates) == 1
+        assert [item.sender for item in clients.blocks[number].inbox] == [SIGNER, SIGNER]
 
 
 @case("l1_data_block_notfound")
-def not_found_when_its_receipts_are_fetched() -> None:
+async def not_found_when_its_receipts_are_fetched() -> None:
     """The l1 process gives complete blocks only, so derivation is still at the block before when one is not found by
     its hash. The block in its place is of another branch, and for that a reset is needed."""
     endpoint = L1Endpoint()
@@ -172,74 +154,44 @@ def not_found_when_its_receipts_are_fetched() -> None:
         asked.append(block_hash)
         return served["eth_getBlockReceipts"](block_hash)
 
-    result: list[L1Block] = []
-
-    async def use() -> None:
-        async with l1_running({**served, "eth_getBlockReceipts": receipts}) as requester:
-            result.append((await requester.until(L1BlocksRequest(last, 1), L1BlockResponse, has_number(last))).block)
-
-    run_within(20, use)
+    async with running_l1(L1_FILTER, [{**served, "eth_getBlockReceipts": receipts}]) as clients:
+        await clients.until(lambda: last in clients.blocks, (last, 1))
     assert len(asked) == 1
     chain = RollupChain(ECOTONE)
-    chain.l1.blocks = [chain.l1[FIRST_L1], before, *result]
+    chain.l1.blocks = [chain.l1[FIRST_L1], before, clients.blocks[last]]
     chain.reset(first)
     chain.run()
     assert chain.reset_reason is not None and chain.reset_reason.kind is reasons.L1ParentMismatch
     assert chain.deriver.origin == before.ref
 
 
-# --- the process that fetches blobs --------------------------------------------------------------------------------
+# --- blobs, of which other tests have the process that fetches them ------------------------------------------------
 
 
-class WithBlob:
-    """Derivation at a block whose only batch is in a blob."""
-
-    def __init__(self) -> None:
-        self.chain = RollupChain(ECOTONE)
-        (self.planned,) = plan(self.chain.safe, 1)
-        (data,) = channel("A", self.planned.singular)
-        blob = encode_blob(data)
-        commitment = blob_to_commitment(blob)
-        self.beacon = FakeBeacon([KnownBlob(versioned_hash(commitment), blob, commitment)])
-        self.chain.mine(inbox=[blobs([self.beacon.blobs[0].hash])])
-        self.beacon.genesis_time = self.chain.l1.last.header.timestamp - L1_BLOCK_TIME * SLOT
-        self.chain.run()
-        assert isinstance(self.chain.last_output, NeedBlobs)
-        self.need = self.chain.last_output
-        self.want = BlobsRequest(self.need.block, self.need.blobs, True)
+def at_a_blob() -> tuple[RollupChain, Planned, bytes]:
+    """Return derivation at a block whose only batch is in blob H1, the block that it gives, and the blob's data."""
+    chain = RollupChain(ECOTONE)
+    (planned,) = plan(chain.safe, 1)
+    (data,) = channel("A", planned.singular)
+    block = chain.mine(inbox=[blobs([H1])])
+    assert chain.run() == []
+    assert chain.last_output == NeedBlobs(block.ref, (BlobRef(0, H1),))
+    return chain, planned, data
 
 
 @case("l1_blob_notfound")
 def blobs_not_found() -> None:
-    at = WithBlob()
-    at.beacon.status = {"blobs": 404, "blob_sidecars": 404}
-
-    async def use() -> None:
-        async with blobs_running(at.beacon.app()) as requester:
-            missing = await requester.until(at.want, BlobsUnavailable)
-            assert missing.not_found
-            at.chain.deriver.blobs_not_found(missing.block_hash)
-
-    run_within(20, use)
-    at.chain.run()
-    assert at.chain.reset_reason == reasons.BlobsNotFound(at.chain.head)
+    chain, _, _ = at_a_blob()
+    chain.deriver.blobs_not_found(chain.l1.last.header.hash)
+    chain.run()
+    assert chain.reset_reason == reasons.BlobsNotFound(chain.head)
 
 
 @case("l1_blob_http_error")
 def blobs_come_late() -> None:
-    at = WithBlob()
-    at.beacon.delay = 1.0
-
-    async def use() -> None:
-        async with blobs_running(at.beacon.app()) as requester:
-            missing = await requester.until(at.want, BlobsUnavailable)
-            assert not missing.not_found
-            assert at.chain.run() == []
-            assert at.chain.last_output == at.need
-            at.beacon.delay = 0.0
-            result = await requester.until(at.want, BlobsResponse)
-            assert at.chain.deriver.add_blobs(result.block_hash, result.contents)
-
-    run_within(20, use)
-    assert refs(at.chain.run()) == refs([at.planned])
-    assert at.chain.take_reasons() == []
+    chain, planned, data = at_a_blob()
+    need = chain.last_output
+    assert (chain.run(), chain.last_output) == ([], need)
+    chain.blobs[H1] = data
+    assert refs(chain.run()) == refs([planned])
+    assert chain.take_reasons() == []

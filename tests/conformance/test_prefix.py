@@ -1,5 +1,7 @@
 """The prefix checks of span batches, in their order [PX1 to PX12]."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -29,13 +31,36 @@ def changed(checks: BatchCheckHarness, blocks: list[Planned], **values: object) 
     return msgspec.structs.replace(batch, **values)
 
 
-@case("prefix_origin_next_unknown")
-def start_epoch_not_known_yet() -> None:
+LONG_SAFE = {"safe": along(GENESIS, 0, 1, 2), "first": 2, "last": 3}
+"""The safe head's epoch is the first of the window."""
+
+
+@table(
+    prefix_origin_next_unknown=(
+        ({"last": 0, "included": 1, "times": {1: 2}}, [1], undecided(reasons.SpanStartEpochUnknown)),
+        ({"last": 1, "times": {1: 2}}, [1], ACCEPTED),
+    ),
+    prefix_window_edge=(
+        ({"last": 5, "seq_window_size": 5}, [0, 0], ACCEPTED),
+        ({"last": 6, "seq_window_size": 5}, [0, 0], dropped(reasons.SpanWindowExpired)),
+    ),
+    prefix_epoch_jump=(
+        ({"times": {1: 1, 2: 2}}, [2], dropped(reasons.SpanEpochTooNew)),
+        ({"times": {1: 1, 2: 2}}, [1, 2], ACCEPTED),
+    ),
+    prefix_end_epoch_too_new=(
+        ({"last": 1, "included": 2}, [1, 2], undecided(reasons.SpanOriginUnknown)),
+        ({"last": 2}, [1, 2], ACCEPTED),
+    ),
+    # An epoch before the window is like one after it: undecided, although it can never be decided.
+    prefix_end_epoch_too_old=((LONG_SAFE, [1, 1], undecided(reasons.SpanOriginUnknown)),),
+    prefix_start_epoch_old=((LONG_SAFE, [1, 2], dropped(reasons.SpanEpochTooOld)),),
+)
+def epochs(*rows: tuple[dict[str, Any], list[int], CheckResult]) -> None:
     for forks in ERAS:
-        checks = BatchCheckHarness(forks, last=0, included=1, times={1: 2})
-        batch = span(along(GENESIS, 1))
-        assert checks.span(batch) == undecided(reasons.SpanStartEpochUnknown)
-        assert BatchCheckHarness(forks, last=1, times={1: 2}).span(batch) == ACCEPTED
+        for changes, epochs, expected in rows:
+            checks = BatchCheckHarness(forks, **changes)
+            assert checks.span(span(along(checks.safe, *epochs))) == expected
 
 
 @case("prefix_pre_delta_origin")
@@ -126,22 +151,6 @@ def twenty_bytes_of_the_parent() -> None:
     assert checks.span(span(plan(GENESIS, 2))) == ACCEPTED
 
 
-@case("prefix_window_edge")
-def the_sequencing_window() -> None:
-    for forks in ERAS:
-        for included, expected in ((5, ACCEPTED), (6, dropped(reasons.SpanWindowExpired))):
-            checks = BatchCheckHarness(forks, last=included, seq_window_size=5)
-            assert checks.span(span(along(GENESIS, 0, 0))) == expected
-
-
-@case("prefix_epoch_jump")
-def an_epoch_is_left_out() -> None:
-    for forks in ERAS:
-        checks = BatchCheckHarness(forks, times={1: 1, 2: 2})
-        assert checks.span(span(along(GENESIS, 2))) == dropped(reasons.SpanEpochTooNew)
-        assert checks.span(span(along(GENESIS, 1, 2))) == ACCEPTED
-
-
 @case("prefix_origin_check_bad")
 def another_last_origin() -> None:
     for forks in ERAS:
@@ -149,29 +158,6 @@ def another_last_origin() -> None:
         assert checks.span(changed(checks, plan(GENESIS, 8), origin_check=b"\x99" * 20)) == dropped(
             reasons.SpanOriginMismatch
         )
-
-
-@case("prefix_end_epoch_too_new")
-def last_epoch_not_known_yet() -> None:
-    for forks in ERAS:
-        batch = span(along(GENESIS, 1, 2))
-        assert BatchCheckHarness(forks, last=1, included=2).span(batch) == undecided(reasons.SpanOriginUnknown)
-        assert BatchCheckHarness(forks, last=2).span(batch) == ACCEPTED
-
-
-@case("prefix_end_epoch_too_old")
-def last_epoch_not_known_any_more() -> None:
-    """An epoch before the window is like one after it: undecided, although it can never be decided."""
-    for forks in ERAS:
-        checks = BatchCheckHarness(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
-        assert checks.span(span(along(checks.safe, 1, 1))) == undecided(reasons.SpanOriginUnknown)
-
-
-@case("prefix_start_epoch_old")
-def start_epoch_before_the_parents() -> None:
-    for forks in ERAS:
-        checks = BatchCheckHarness(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
-        assert checks.span(span(along(checks.safe, 1, 2))) == dropped(reasons.SpanEpochTooOld)
 
 
 @case("prefix_accept_l1_hash_middle")

@@ -13,14 +13,26 @@ from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import ChannelBehindSafeHead
+from rollup_node.stages.derivation.reasons.reason import AnyKind
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.batch_stage import BatchStageHarness
-from tests.conformance.kit.cases import case
+from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until, l1_time
-from tests.conformance.kit.planning import OTHER_USER, POST_EXEC, USER, channel, child, plan, refs, span
+from tests.conformance.kit.planning import (
+    OTHER_USER,
+    POST_EXEC,
+    USER,
+    Planned,
+    channel,
+    child,
+    plan,
+    refs,
+    singulars,
+    span,
+)
 from tests.conformance.kit.rollup_chain import RollupChain
 
 pytestmark = pytest.mark.fault("F36")
@@ -38,37 +50,22 @@ def after(*batches: bytes, at: int = 1, **changes: Any) -> RollupChain:
     return chain
 
 
-@case("queue_order")
-def batches_wait_for_their_turn() -> None:
-    first, second = plan(GENESIS, 2)
-    chain = after(second.singular, first.singular)
-    assert refs(chain.run()) == refs([first, second])
-    assert chain.dropped == []
+FIRST, SECOND = plan(GENESIS, 2)
+OTHER_FIRST, WITH_POST_EXEC = child(GENESIS, (OTHER_USER,)), child(GENESIS, (USER, POST_EXEC))
+OF_OTHER_L1 = child(GENESIS, (OTHER_USER,), epoch_hash=b"\x99" * 32)
 
 
-@case("queue_first_seen_wins")
-def first_of_two() -> None:
-    first, second = child(GENESIS, (OTHER_USER,)), child(GENESIS, (USER,))
-    chain = after(first.singular, second.singular)
-    assert refs(chain.run()) == refs([first])
-    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.TimestampPast)]
-
-
-@case("queue_postexec_singular")
-def post_exec_in_a_singular_batch() -> None:
-    """Before Holocene it is before Lagoon, too: the batch is dropped, and its channel continues."""
-    good = child(GENESIS)
-    chain = after(child(GENESIS, (USER, POST_EXEC)).singular, good.singular)
-    assert refs(chain.run()) == refs([good])
-    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.PostExecNotAllowed)]
-
-
-@case("queue_drop_then_valid")
-def second_where_the_first_is_invalid() -> None:
-    first, second = child(GENESIS, (OTHER_USER,), epoch_hash=b"\x99" * 32), child(GENESIS, (USER,))
-    chain = after(first.singular, second.singular)
-    assert refs(chain.run()) == refs([second])
-    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.EpochHashMismatch)]
+@table(
+    queue_order=([SECOND, FIRST], [FIRST, SECOND], []),
+    queue_first_seen_wins=([OTHER_FIRST, FIRST], [OTHER_FIRST], [reasons.TimestampPast]),
+    queue_postexec_singular=([WITH_POST_EXEC, FIRST], [FIRST], [reasons.PostExecNotAllowed]),
+    queue_drop_then_valid=([OF_OTHER_L1, FIRST], [FIRST], [reasons.EpochHashMismatch]),
+)
+def a_channel(batches: list[Planned], derived: list[Planned], dropped: list[AnyKind]) -> None:
+    """A batch that is dropped does not end its channel."""
+    chain = after(*singulars(batches))
+    assert refs(chain.run()) == refs(derived)
+    assert chain.take_drops() == [(DropEffect.DROPPED, reason) for reason in dropped]
 
 
 @case("queue_undecided_blocks")
@@ -110,13 +107,12 @@ def batches_before_the_safe_heads_origin() -> None:
 
 @case("queue_error_no_derive")
 def nothing_is_derived_in_the_call_that_read_nothing() -> None:
-    first, second = plan(GENESIS, 2)
     harness = BatchStageHarness(BatchQueue, FORKS)
-    harness.feed(second.singular, Flow.MORE)
+    harness.feed(SECOND.singular, Flow.MORE)
     assert harness.next() is Flow.MORE, "in the queue, for later"
-    assert harness.next(first.ref) is Flow.MORE, "the reader has dropped a batch"
-    accepted = harness.next(first.ref)
-    assert isinstance(accepted, AcceptedBatch) and accepted.batch.timestamp == second.ref.timestamp
+    assert harness.next(FIRST.ref) is Flow.MORE, "the reader has dropped a batch"
+    accepted = harness.next(FIRST.ref)
+    assert isinstance(accepted, AcceptedBatch) and accepted.batch.timestamp == SECOND.ref.timestamp
 
 
 # --- empty blocks --------------------------------------------------------------------------------------------------

@@ -46,16 +46,6 @@ def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
     assert blocks(output) == (numbers, [(DropEffect.ENDED, reason)])
 
 
-@table(
-    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], reasons.SingularBatchMalformed),
-    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], reasons.SingularBatchMalformed),
-    rlp_bad_span_raw_then_good=(stream([SPAN[:-1]]) + GOOD_2, [], reasons.SpanBatchMalformed),
-)
-def ends_with_a_malformed_batch(output: bytes, numbers: list[int], reason: AnyKind) -> None:
-    result, dropped = blocks(output)
-    assert (result, [(effect, item.kind) for effect, item in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
-
-
 @case("rlp_huge_len")
 def a_length_of_64_bits() -> None:
     body = zlib.compress(GOOD + b"\xbf" + b"\xff" * 8 + GOOD_2)
@@ -81,30 +71,23 @@ def span_with_type_3() -> bytes:
     return good[:-1] + b"\1" + b"\0" + b"\0" + signature + recipient + BLOB_TRANSACTION + b"\0" + b"\0"
 
 
-@case("rlp_bad_span_derive_then_good")
-def span_that_cannot_be_restored() -> None:
-    result, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
-    assert (result, [(effect, item.kind) for effect, item in dropped]) == (
-        [2],
-        [(DropEffect.DROPPED, reasons.SpanTransactionInvalid)],
-    )
+ENDED, DROPPED = DropEffect.ENDED, DropEffect.DROPPED
 
 
-@case("rlp_span_pre_delta_then_good")
-def span_before_delta() -> None:
-    output = stream([SPAN]) + GOOD_2
-    result, dropped = blocks(output, BEFORE_DELTA)
-    assert (result, [(effect, item.kind) for effect, item in dropped]) == (
-        [2],
-        [(DropEffect.DROPPED, reasons.SpanBatchNotAllowed)],
-    )
-    assert blocks(output, ISTHMUS) == ([1, 2], [])
-
-
-@case("rlp_span_raw_bad_pre_delta")
-def malformed_span_before_delta() -> None:
-    result, dropped = blocks(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA)
-    assert (result, [(effect, item.kind) for effect, item in dropped]) == (
-        [],
-        [(DropEffect.ENDED, reasons.SpanBatchMalformed)],
-    )
+@table(
+    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, ISTHMUS, [1], ENDED, reasons.SingularBatchMalformed),
+    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, ISTHMUS, [], ENDED, reasons.SingularBatchMalformed),
+    rlp_bad_span_raw_then_good=(stream([SPAN[:-1]]) + GOOD_2, ISTHMUS, [], ENDED, reasons.SpanBatchMalformed),
+    rlp_span_raw_bad_pre_delta=(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA, [], ENDED, reasons.SpanBatchMalformed),
+    rlp_bad_span_derive_then_good=(
+        *(stream([span_with_type_3()]) + GOOD_2, ISTHMUS),
+        *([2], DROPPED, reasons.SpanTransactionInvalid),
+    ),
+    rlp_span_pre_delta_then_good=(stream([SPAN]) + GOOD_2, BEFORE_DELTA, [2], DROPPED, reasons.SpanBatchNotAllowed),
+)
+def a_batch_that_is_not_read(
+    output: bytes, forks: dict[str, int], numbers: list[int], effect: DropEffect, reason: AnyKind
+) -> None:
+    """A malformed one ends the channel; a span that cannot be restored, or comes before Delta, goes alone."""
+    result, dropped = blocks(output, forks)
+    assert (result, [(item, drop.kind) for item, drop in dropped]) == (numbers, [(effect, reason)])

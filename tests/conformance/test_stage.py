@@ -6,6 +6,7 @@ from rollup_node.stages.derivation.pipeline.batch_stages import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons import channels as channel_reasons
+from rollup_node.stages.derivation.reasons.reason import AnyKind
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
@@ -85,18 +86,41 @@ def good_blocks_before_a_bad_one_stay() -> None:
     assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.TimestampBeforeOrigin)]
 
 
-@case("stage_flush_keeps_next_tx")
-def next_transaction_after_a_flush() -> None:
-    (good,) = plan(GENESIS, 1)
-    chain = after(*channel("A", BAD.singular, good.singular), *channel("B", child(good.ref).singular, good.singular))
-    assert chain.run() == []
-    assert chain.take_drops() == [
-        (DropEffect.FLUSHED, reasons.EpochHashMismatch),
-        (DropEffect.FLUSHED, reasons.TimestampAhead),
-    ]
-    chain = after(*channel("A", BAD.singular, good.singular), *channel("B", good.singular))
-    assert refs(chain.run()) == refs([good])
-    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.EpochHashMismatch)]
+FIRST, SECOND, THIRD = plan(GENESIS, 3)
+STALE = child(GENESIS, (OTHER_USER,))
+FLUSHED, PAST = DropEffect.FLUSHED, DropEffect.PAST
+
+
+@table(
+    stage_flush_keeps_next_tx=(
+        ([[BAD, FIRST], [FIRST]], [FIRST], [(FLUSHED, reasons.EpochHashMismatch)]),
+        (
+            [[BAD, FIRST], [SECOND, FIRST]],
+            [],
+            [(FLUSHED, reasons.EpochHashMismatch), (FLUSHED, reasons.TimestampAhead)],
+        ),
+    ),
+    stage_past_keeps_channel=(
+        ([[FIRST, SECOND], [FIRST, SECOND, THIRD]], [FIRST, SECOND, THIRD], [(PAST, reasons.TimestampPast)] * 2),
+    ),
+    stage_past_bad_hash=(
+        (
+            [[FIRST, child(STALE.ref, time=GENESIS_TIME + 2), SECOND]],
+            [FIRST, SECOND],
+            [(PAST, reasons.TimestampPast)],
+        ),
+    ),
+    stage_parent_hash_flush=(([[FIRST, child(STALE.ref), SECOND]], [FIRST], [(FLUSHED, reasons.ParentHashMismatch)]),),
+)
+def channels_of_singular_batches(
+    *rows: tuple[list[list[Planned]], list[Planned], list[tuple[DropEffect, AnyKind]]],
+) -> None:
+    """An invalid batch takes the rest of its channel with it, and nothing else; one of the past goes alone."""
+    for batches, derived, dropped in rows:
+        chain = after(
+            *[item for name, one in zip("AB", batches, strict=False) for item in channel(name, *singulars(one))]
+        )
+        assert (refs(chain.run()), chain.take_drops()) == (refs(derived), dropped)
 
 
 @case("stage_flush_keeps_queue")
@@ -114,24 +138,6 @@ def frames_behind_a_flushed_channel() -> None:
     assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.EpochHashMismatch)]
 
 
-@case("stage_past_keeps_channel")
-def past_batches() -> None:
-    blocks = plan(GENESIS, 3)
-    chain = after(*channel("A", *singulars(blocks[:2])), *channel("B", *singulars(blocks)))
-    assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.PAST, reasons.TimestampPast)] * 2
-
-
-@case("stage_past_bad_hash")
-def past_batch_with_another_parent() -> None:
-    blocks = plan(GENESIS, 2)
-    stale = child(child(GENESIS, (OTHER_USER,)).ref, time=GENESIS_TIME + 2)
-    assert stale.ref.parent_hash != GENESIS.hash
-    chain = after(*channel("A", blocks[0].singular, stale.singular, blocks[1].singular))
-    assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.PAST, reasons.TimestampPast)]
-
-
 @case("stage_future_flush")
 def a_gap() -> None:
     """The future batch is dropped with the valid one in its channel; the blocks are empty after the window."""
@@ -141,15 +147,6 @@ def a_gap() -> None:
     assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.TimestampAhead)]
     chain.mine_until(FIRST_L1 + 4)
     assert refs(chain.run()) == refs(plan(GENESIS, 5, ()))
-
-
-@case("stage_parent_hash_flush")
-def another_parent() -> None:
-    first, second = plan(GENESIS, 2)
-    stale = child(child(GENESIS, (OTHER_USER,)).ref)
-    chain = after(*channel("A", first.singular, stale.singular, second.singular))
-    assert refs(chain.run()) == refs([first])
-    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.ParentHashMismatch)]
 
 
 @case("stage_span_undecided_lost")

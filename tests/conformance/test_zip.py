@@ -89,16 +89,10 @@ def brotli_too_early() -> None:
     assert (channel.batches, channel.reason_type) == ([], reasons.BrotliNotAllowed)
 
 
-@case("zip_brotli_at_fjord")
-def brotli_at_the_fork() -> None:
-    channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=12), seconds=12)
-    assert (channel.times, channel.dropped) == ([2, 4], [])
-
-
-@case("zip_brotli_batch_pre_fjord")
-def brotli_by_the_time_of_l1() -> None:
-    """Fjord comes ten minutes after the batches' own time."""
-    channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=600), seconds=600)
+@table(zip_brotli_at_fjord=12, zip_brotli_batch_pre_fjord=600)
+def brotli_from_the_fork_on(seconds: int) -> None:
+    """By the time of the L1 block, also where the batches' own time is before the fork."""
+    channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=seconds), seconds=seconds)
     assert (channel.times, channel.dropped) == ([2, 4], [])
 
 

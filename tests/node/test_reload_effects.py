@@ -75,13 +75,9 @@ def rig(module_leftovers: Leftovers) -> Iterator[Rig]:
     """Return a chain whose batches are in blobs; the node's addresses are those of proxies.
 
     Its file has `p2p.netrestrict`, which a variable of all tests would override."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.delenv("NODE_P2P_NETRESTRICT")
-        yield from run(module_leftovers)
-
-
-def run(module_leftovers: Leftovers) -> Iterator[Rig]:
-    with LocalChain(module_leftovers) as chain, ExitStack() as stack:
+        chain = stack.enter_context(LocalChain(module_leftovers))
         proxies = [
             stack.enter_context(in_thread(RecordingProxy(url).running()))
             for url in (chain.l1, chain.beacon, chain.beacon, chain.engine)

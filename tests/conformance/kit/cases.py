@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., None])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 FOLDER = Path(__file__).parents[1]
 _MARK = "_conformance_cases"
@@ -40,9 +40,9 @@ def table(**rows: Any) -> Callable[[Function], Function]:
     return mark
 
 
-def cases_of(value: object) -> dict[str, Callable[..., None]]:
+def cases_of(value: object) -> dict[str, Callable[..., object]]:
     """Return the tests that a module's function is marked for, by case id."""
-    result: dict[str, Callable[..., None]] = getattr(value, _MARK, {})
+    result: dict[str, Callable[..., object]] = getattr(value, _MARK, {})
     return result
 
 
@@ -63,11 +63,11 @@ def file_and_test(name: str) -> tuple[Path, str]:
     return FOLDER.parent / path if path else dict(ids_under_test())[name], test
 
 
-def _marked(function: Function, cases: dict[str, Callable[..., None]]) -> Function:
+def _marked(function: Function, cases: dict[str, Callable[..., object]]) -> Function:
     setattr(function, _MARK, {**cases_of(function), **cases})
     return function
 
 
-def _bound(function: Callable[..., None], row: Any) -> Callable[[], None]:
+def _bound(function: Callable[..., object], row: Any) -> Callable[[], object]:
     values = row if isinstance(row, tuple) else (row,)
     return lambda: function(*values)

@@ -94,10 +94,6 @@ class SpanFields:
         """Return a copy with other bytes in some fields."""
         return replace(self, **changes)
 
-    def cut_in(self, name: str, keep: int = 0) -> bytes:
-        """Return the encoded batch cut off after `keep` bytes of a field."""
-        return self.encode()[: self.place_of(name)[0] + keep]
-
     def place_of(self, name: str) -> tuple[int, int]:
         """Where a field begins and ends in the encoded batch."""
         at = 1

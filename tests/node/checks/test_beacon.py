@@ -58,21 +58,11 @@ async def test_an_archive_has_no_deposit_contract() -> None:
     assert [item.level for item in await Server(genesis=GENESIS).check()] == [FindingLevel.OK]
 
 
-@pytest.mark.parametrize(
-    ("answers", "chain", "text"),
-    [
-        ({"genesis": {"genesis_time": "5"}}, SEPOLIA, "its genesis time is 5, that of L1 chain 11155111 is 1655733600"),
-        (
-            {"genesis": {"genesis_time": "5"}, "deposit_contract": {"chain_id": 7}},
-            900,
-            "on chain .*7.*, L1 is chain 900",
-        ),
-    ],
-)
-async def test_a_beacon_node_of_another_chain(answers: dict[str, Any], chain: int, text: str) -> None:
-    (result,) = await Server(**answers).check(chain)
+async def test_a_beacon_node_of_another_chain() -> None:
+    server = Server(genesis={"genesis_time": "5"}, deposit_contract={"chain_id": 7})
+    (result,) = await server.check(900)
     assert result.code is Code.BEACON_CHAIN
-    assert re.search(text, result.text)
+    assert re.search("on chain .*7.*, L1 is chain 900", result.text)
 
 
 async def test_long_answers_are_refused() -> None:

@@ -47,23 +47,6 @@ async def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
     assert (result.level, result.code, offered) == (FindingLevel.WARNING, Code.ENGINE_CAPABILITIES, None)
 
 
-RETH = {"engine_getClientVersionV1": lambda own: [{"code": "RH", "name": "OP-Reth", "version": "2.3.2"}]}
-
-
-@pytest.mark.parametrize(
-    ("option", "level"), [(None, FindingLevel.OK), ("reth", FindingLevel.OK), ("geth", FindingLevel.WARNING)]
-)
-async def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(
-    option: str | None, level: FindingLevel
-) -> None:
-    """[ENG41]"""
-    (result,), identity = await ask(RETH, lambda client: check_identity(client, "engine", option))
-    assert result.level is level and "OP-Reth 2.3.2" in result.text and str(identity) == "OP-Reth 2.3.2"
-    if level is FindingLevel.WARNING:
-        assert result.code is Code.ENGINE_KIND
-        assert result.text == "--l2.enginekind=geth is given, and the engine says that it is OP-Reth 2.3.2"
-
-
 @pytest.mark.parametrize("name", ["Besu", "nobody"])
 async def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
     methods: Methods = {"web3_clientVersion": lambda: f"{name}/v1.0.0"}

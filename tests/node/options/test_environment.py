@@ -6,25 +6,26 @@ from rollup_node.node.options.environment import MAX_LISTED, read_environment
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 
+BEACON, FETCH_ALL = "NODE_L1_BEACON", "NODE_L1_BEACON_FETCH_ALL_SIDECARS"
+
 
 @pytest.mark.fault("F60")
-@pytest.mark.parametrize("text", ["true", "false", "1", "F"])
-def test_a_boolean_in_the_beacon_variable_is_for_the_other_option(text: str) -> None:
-    values = parse_options([], {"NODE_L1_BEACON": text}).values
-    assert values["l1.beacon"] is None
-    assert values["l1.beacon.fetch-all-sidecars"] is (text in ("true", "1"))
-    assert values.source("l1.beacon.fetch-all-sidecars") == "variable NODE_L1_BEACON (--l1.beacon.fetch-all-sidecars)"
-
-
-def test_an_address_in_the_beacon_variable_is_the_beacon() -> None:
-    values = parse_options([], {"NODE_L1_BEACON": "http://b:5052", "NODE_L1_BEACON_FETCH_ALL_SIDECARS": "true"}).values
-    assert values["l1.beacon"] == "http://b:5052"
-    assert values["l1.beacon.fetch-all-sidecars"] is True
-
-
-def test_the_own_variable_of_an_option_beats_the_shared_one() -> None:
-    values = parse_options([], {"NODE_L1_BEACON": "true", "NODE_L1_BEACON_FETCH_ALL_SIDECARS": "false"}).values
-    assert values["l1.beacon.fetch-all-sidecars"] is False
+@pytest.mark.parametrize(
+    ("environ", "beacon", "fetches_all"),
+    [
+        *(({BEACON: text}, None, text in ("true", "1")) for text in ("true", "false", "1", "F")),
+        ({BEACON: "http://b:5052", FETCH_ALL: "true"}, "http://b:5052", True),
+        ({BEACON: "true", FETCH_ALL: "false"}, None, False),
+    ],
+)
+def test_a_boolean_in_the_beacon_variable_is_for_the_other_option(
+    environ: dict[str, str], beacon: str | None, fetches_all: bool
+) -> None:
+    """Whose own variable wins."""
+    values = parse_options([], environ).values
+    assert (values["l1.beacon"], values["l1.beacon.fetch-all-sidecars"]) == (beacon, fetches_all)
+    variable = list(environ)[-1]
+    assert values.source("l1.beacon.fetch-all-sidecars") == f"variable {variable} (--l1.beacon.fetch-all-sidecars)"
 
 
 def test_an_old_variable_is_read_and_the_present_one_beats_it() -> None:
@@ -45,12 +46,13 @@ def test_each_unknown_variable_with_our_prefix_is_a_warning() -> None:
     )
 
 
-def test_an_empty_variable_is_not_set() -> None:
-    assert read_environment({"NODE_RPC_PORT": "", "NODE_NETWORK": ""}).values == {}
-
-
-def test_the_variables_of_node_js_cause_no_warning() -> None:
-    assert read_environment({"NODE_EXTRA_CA_CERTS": "certs.pem", "NODE_ENV": "production"}).warnings == ()
+@pytest.mark.parametrize(
+    "environ",
+    [{"NODE_RPC_PORT": "", "NODE_NETWORK": ""}, {"NODE_EXTRA_CA_CERTS": "certs.pem", "NODE_ENV": "production"}],
+)
+def test_empty_variables_and_those_of_node_js_are_left_alone(environ: dict[str, str]) -> None:
+    result = read_environment(environ)
+    assert (result.values, result.warnings) == ({}, ())
 
 
 @pytest.mark.parametrize("prefix", ["NODE_RPC", "OP_NODE_METRICS", "NODE"])

@@ -111,16 +111,3 @@ def test_yaml_and_json(tmp_path: Path, name: str, text: str) -> None:
     values = read_options([f"--config={file}"], {}).values
     assert [values[key] for key in ("l1", "l1.beacon", "rpc.port")] == [("http://a",), "http://b", 7]
     assert values["p2p.static"] == ("a", "b") and values["signer.address"] == b"\x11" * 20
-
-
-def test_all_that_is_wrong_in_a_file_is_reported(tmp_path: Path) -> None:
-    file = tmp_path / "node.toml"
-    file.write_text('netwrok = "op-sepolia"\nrpc.port = "abc"\n[p2p]\ndisable = "maybe"\nstatic = [1]\n')
-    parsed = read_options([f"--config={file}"], {})
-    assert [line.partition(" in file")[0] for line in parsed.errors] == [
-        'unknown option "netwrok"',
-        "option p2p.static",
-        'invalid value "abc" for rpc.port',
-        'invalid value "maybe" for p2p.disable',
-    ]
-    assert parsed.has_file and parsed.lacks_names

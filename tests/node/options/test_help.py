@@ -14,13 +14,10 @@ def test_help_fits_a_screen() -> None:
     assert len(lines) <= 36
     assert max(map(len, lines)) <= 79
     assert [line.split()[0] for line in lines[2 : 2 + len(MAIN_OPTIONS)]] == [f"--{name}" for name in MAIN_OPTIONS]
+    assert not [name for name in MAIN_OPTIONS if OPTIONS[name].hidden]
     more = " ".join(lines).partition(" more: ")[2].partition(" Example:")[0]
     assert set(re.split("[, ]+", more)) == set(BY_NAME_ALONE)
     assert all(name in BY_NAME_ALONE or any(line.startswith(f"  {name} ") for line in lines) for name in COMMANDS)
-
-
-def test_the_main_options_are_shown_options() -> None:
-    assert not [name for name in MAIN_OPTIONS if OPTIONS[name].hidden]
 
 
 def test_all_help_shows_every_section_and_no_hidden_option() -> None:

@@ -71,17 +71,6 @@ def test_a_repeated_flag_replaces_the_value_or_extends_the_list() -> None:
     assert values["l1.beacon-fallbacks"] == ("http://a", "http://b", "http://c")
 
 
-def test_a_flag_beats_a_variable_and_that_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "node.toml"
-    file.write_text('"rpc.port" = 3\n"metrics.port" = 3\n"pprof.port" = 3\n')
-    environ = {"NODE_CONFIG": str(file), "NODE_RPC_PORT": "2", "NODE_METRICS_PORT": "2"}
-    values = parse("--rpc.port=1", **environ)
-    assert [values[f"{name}.port"] for name in ("rpc", "metrics", "pprof", "interop.rpc")] == [1, 2, 3, 9645]
-    assert values.source("rpc.port") == "flag --rpc.port"
-    assert values.source("metrics.port") == "variable NODE_METRICS_PORT (--metrics.port)"
-    assert values.source("pprof.port") == f"pprof.port in file {file}"
-
-
 def test_lists_do_not_mix_sources(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('"p2p.static" = ["a", "b"]\n')
@@ -132,6 +121,7 @@ def test_signer_headers_are_split_at_commas_only_in_the_environment() -> None:
         (("--l1=http://u:ke/y@h:8545:/v3/key",), 'invalid value "http://***@h:8545:/..." for flag --l1: expected an'),
         (("--network=--",), 'invalid value "--" for flag --network'),
         (("--network=a\nb",), 'invalid value "a\\nb" for flag --network: expected a name such as op-mainnet'),
+        (("--config=/nowhere/x.toml",), "--config /nowhere/x.toml: no such file or directory"),
         (("--p2p.sequencer.key=abc",), "invalid value for flag --p2p.sequencer.key: expected a private key"),
     ],
 )
@@ -143,10 +133,6 @@ def test_an_error_names_the_flag(words: tuple[str, ...], text: str) -> None:
 def test_a_secret_is_never_shown() -> None:
     assert "hunter2" not in error_of("--p2p.sequencer.key=hunter2")
     assert "hunter2" not in error_of("--l1.beacon-header=hunter2")
-
-
-def test_a_missing_options_file_is_named() -> None:
-    assert error_of("--config=/nowhere/x.toml") == "--config /nowhere/x.toml: no such file or directory"
 
 
 @pytest.mark.parametrize(

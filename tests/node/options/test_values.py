@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import FIELD_OPTIONS, Values, build_config
 from rollup_node.node.setup.reload import is_reloaded
@@ -37,6 +38,10 @@ NEEDED = {
 }
 """What else must be given, by option or by the first part of its name."""
 
+GENERATOR = (
+    "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
+    "483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
+)
 SAMPLES = {
     "bool": "true",
     "int": "77",
@@ -49,8 +54,14 @@ SAMPLES = {
     "list of string": "sample",
     "string": "sample",
     "list of CIDR": "127.0.0.77/32",
+    "l1.beacon.slot-duration-override": "7",
+    "l2.jwt-secret": "other_jwt.txt",
+    "l2.jwt-secret-encoded": "22" * 32,
+    "rpc.jwt-secret": "other_jwt.txt",
     "l1.beacon-header": "X-Sample: 7",
     "p2p.sequencer.key": "77" * 32,
+    "p2p.sequencer.key.path": "other_jwt.txt",
+    "p2p.bootnodes": f"enode://{GENERATOR}@127.0.0.1:9222",
     "p2p.priv.raw": "77" * 32,
     "p2p.static": "/ip4/127.0.0.1/tcp/7/p2p/16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd",
     "p2p.gossip.mesh.lo": "7",
@@ -71,6 +82,15 @@ SAMPLES = {
     "conductor.rpc": "http://sample:7",
 }
 """Values that are no default, by option or by type."""
+
+
+def sample_of(option: AnyOption) -> str:
+    """Return a value that is not the default."""
+    if option.value_type.allowed:
+        return next(word for word in option.value_type.allowed if word != option.default)
+    if option.default == "true":
+        return "false"
+    return SAMPLES.get(option.name) or SAMPLES[option.value_type.label]
 
 
 def configurations(*words: str) -> dict[type, object]:
@@ -122,12 +142,7 @@ def test_every_option_that_sets_a_field_changes_it(
     option = OPTIONS[name]
     assert option.config_field is not None
     config, field = option.config_field
-    sample = SAMPLES.get(option.name) or SAMPLES.get(option.value_type.label) or ""
-    if option.value_type.allowed:
-        sample = next(word for word in option.value_type.allowed if word != option.default)
-    elif option.default == "true":
-        sample = "false"
     needed = NEEDED.get(option.name) or NEEDED.get(option.name.split(".")[0]) or ()
     before = getattr(configurations_without(*needed)[config], field)
-    after = getattr(configurations(*needed, f"--{option.name}={sample}")[config], field)
+    after = getattr(configurations(*needed, f"--{option.name}={sample_of(option)}")[config], field)
     assert after != before

@@ -1,7 +1,9 @@
 """Planned nodes, from words of a command line, for the tests of set-up."""
 
+import json
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import worker_count
@@ -21,6 +23,8 @@ from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.start import check_state_files
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_json import rollup_config_object
 
 NETWORK = ("--network=op-sepolia",)
 REQUIRED = ("--l2=http://e:8551", "--l1.beacon=http://b:5052")
@@ -57,3 +61,11 @@ def prepare(*words: str, chain: tuple[str, ...] = NETWORK) -> PreparedNode:
     secrets = load_secrets(plan, notices.append)
     check_state_files(plan.p2p, plan.chain.config, plan.values["safedb.path"])
     return PreparedNode(plan, secrets, node_configs(plan, secrets), [notice.text for notice in notices])
+
+
+def rollup_file(folder: Path, config: RollupConfig, **changes: Any) -> str:
+    """Write the rollup.json of a chain with changes, of which None removes a key; return the option for it."""
+    values = rollup_config_object(config) | changes
+    path = folder / "rollup.json"
+    path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+    return f"--rollup.config={path}"

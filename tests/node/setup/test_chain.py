@@ -14,6 +14,7 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.rpc.config import DependencySet
+from tests.node.setup.planning import rollup_file
 
 SEPOLIA = find_network("op-sepolia").config
 OWN = msgspec.structs.replace(
@@ -40,12 +41,8 @@ def error_of(*words: str) -> str:
     return str(caught.value)
 
 
-def rollup_file(folder: Path, **changes: Any) -> str:
-    """Return a rollup.json of a chain of our own on OP Sepolia's pattern; None removes a key."""
-    values = rollup_config_object(OWN) | changes
-    path = folder / "rollup.json"
-    path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
-    return f"--rollup.config={path}"
+def own_file(folder: Path, **changes: Any) -> str:
+    return rollup_file(folder, OWN, **changes)
 
 
 @pytest.mark.option("network")
@@ -56,7 +53,7 @@ def test_a_network() -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     lines: list[str] = []
-    chain = choose(rollup_file(tmp_path, colour="red"), lines=lines)
+    chain = choose(own_file(tmp_path, colour="red"), lines=lines)
     assert chain.config == OWN
     assert chain.name == f"file {tmp_path}/rollup.json"
     assert lines == [f'file {tmp_path}/rollup.json has an unknown key, which is ignored: "colour"']
@@ -64,9 +61,9 @@ def test_a_file(tmp_path: Path) -> None:
 
 def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path) -> None:
     lagoon = SEPOLIA.fork_times["lagoon"]
-    known = rollup_file(tmp_path, chain_op_config=None, l2_chain_id=SEPOLIA.l2_chain_id, lagoon_time=lagoon)
+    known = own_file(tmp_path, chain_op_config=None, l2_chain_id=SEPOLIA.l2_chain_id, lagoon_time=lagoon)
     assert choose(known).config == SEPOLIA
-    assert error_of(rollup_file(tmp_path, chain_op_config=None)).startswith("cfg.Rollup.ChainOpConfig is nil")
+    assert error_of(own_file(tmp_path, chain_op_config=None)).startswith("cfg.Rollup.ChainOpConfig is nil")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path
     ],
 )
 def test_an_invalid_file_is_named(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
-    assert error_of(rollup_file(tmp_path, **changes)).startswith(text)
+    assert error_of(own_file(tmp_path, **changes)).startswith(text)
 
 
 @pytest.mark.option("rollup.config")
@@ -142,7 +139,7 @@ def test_blobs_need_a_beacon(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"^misconfigured L1 Beacon API endpoint: expected L1 Beacon API"):
         choose_without("--network=op-sepolia")
     choose_without("--network=op-sepolia", "--l1.beacon.ignore")
-    early = rollup_file(
+    early = own_file(
         tmp_path,
         **{key: None for key in rollup_config_object(SEPOLIA) if key.endswith("_time") and key[0] in "efghijkl"},
     )
@@ -166,13 +163,13 @@ def test_a_chain_with_alt_da_needs_a_da_server(tmp_path: Path) -> None:
     assert choose("--network=redstone-mainnet", *enabled).config.alt_da is not None
     assert error_of("--network=op-sepolia", *enabled).startswith("failed to get altDA config: no altDA config (op-")
     windows = {"da_commitment_type": "GenericCommitment", "da_challenge_window": 7, "da_resolve_window": 0}
-    without = rollup_file(tmp_path, l2_chain_id=SEPOLIA.l2_chain_id, alt_da=windows)
+    without = own_file(tmp_path, l2_chain_id=SEPOLIA.l2_chain_id, alt_da=windows)
     assert error_of(without, *enabled).startswith("failed to get altDA config: missing DAResolveWindow (file ")
 
 
 @pytest.mark.option("rollup.l1-chain-config")
 def test_an_l1_of_our_own(tmp_path: Path) -> None:
-    rollup = rollup_file(tmp_path, l1_chain_id=900)
+    rollup = own_file(tmp_path, l1_chain_id=900)
     spec = tmp_path / "l1.json"
     option = f"--rollup.l1-chain-config={spec}"
     spec.write_text(json.dumps({"config": OWN_L1}))
@@ -188,7 +185,7 @@ def test_an_l1_of_our_own(tmp_path: Path) -> None:
 
 def test_members_of_the_l1_chain_config_that_op_node_refuses_are_warned_of(tmp_path: Path) -> None:
     """[OPT34]"""
-    rollup, spec = rollup_file(tmp_path, l1_chain_id=900), tmp_path / "l1.json"
+    rollup, spec = own_file(tmp_path, l1_chain_id=900), tmp_path / "l1.json"
     option = f"--rollup.l1-chain-config={spec}"
     for changes, warned in (({}, False), ({"verkleTime": 7}, True)):
         lines: list[str] = []
@@ -203,7 +200,7 @@ def test_members_of_the_l1_chain_config_that_op_node_refuses_are_warned_of(tmp_p
 @pytest.mark.option("interop.dependency-set")
 def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
     """[UPG20]"""
-    rollup = rollup_file(tmp_path, lagoon_time=1900000000)
+    rollup = own_file(tmp_path, lagoon_time=1900000000)
     assert error_of(rollup).startswith("the Lagoon upgrade is scheduled (2030-03-17T17:46:40Z)")
     assert error_of(rollup).endswith('FILE, which for a chain on its own is {"dependencies": {"901": {}}}')
     file = tmp_path / "set.json"
@@ -244,7 +241,7 @@ def test_a_registry_chain_depends_on_itself_or_on_its_set(tmp_path: Path) -> Non
     (tmp_path / "set.json").write_text('{"dependencies":{"11155420":{}}}')
     option = f"--interop.dependency-set={tmp_path}/set.json"
     assert choose("--network=op-sepolia", option).config.dependency_set_size == 1
-    assert choose(rollup_file(tmp_path, l2_chain_id=1301, lagoon_time=1900000000)).config.dependency_set_size == 2
+    assert choose(own_file(tmp_path, l2_chain_id=1301, lagoon_time=1900000000)).config.dependency_set_size == 2
 
 
 @pytest.mark.parametrize(
@@ -262,10 +259,10 @@ def test_a_registry_chain_depends_on_itself_or_on_its_set(tmp_path: Path) -> Non
 def test_a_dependency_set_that_does_not_fit_names_the_option(tmp_path: Path, text: str, reason: str) -> None:
     """[IOP25]"""
     (tmp_path / "set.json").write_text(f'{{"dependencies":{text}}}')
-    result = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
+    result = error_of(own_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
     start = f"failed to read dependency set (--interop.dependency-set): {tmp_path}/"
     assert result.startswith(f"{start}set.json: {reason}")
-    missing = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/none.json")
+    missing = error_of(own_file(tmp_path), f"--interop.dependency-set={tmp_path}/none.json")
     assert missing == f"{start}none.json: No such file or directory"
 
 
@@ -290,6 +287,5 @@ def test_names_and_ends_of_networks_are_said() -> None:
 def test_the_forks_of_a_network_that_left_come_with_its_file(tmp_path: Path) -> None:
     """[LFT6, LFT10]"""
     base = find_network("base-mainnet").config
-    (tmp_path / "rollup.json").write_text(json.dumps(rollup_config_object(base)))
-    assert choose(f"--rollup.config={tmp_path}/rollup.json").config == base
+    assert choose(rollup_file(tmp_path, base)).config == base
     assert "azul_time" not in rollup_config_object(base)

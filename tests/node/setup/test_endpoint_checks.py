@@ -117,12 +117,6 @@ async def test_a_pruned_genesis_passes_and_a_malformed_one_does_not(
         assert (await error(checked)).startswith(f"the {layer.upper()} endpoint 127.0.0.1:")
 
 
-async def test_a_wrong_jwt_is_an_error_at_once(checked: CheckedEndpoints) -> None:
-    text = await error(checked, LONG, jwt_secret=b"\x08" * 32)
-    assert text.startswith("the execution engine rejects our JWT (127.0.0.1:")
-    assert "HTTP status 401" in text and "--l2.jwt-secret (now jwt.txt)" in text
-
-
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -266,10 +260,6 @@ async def test_an_invalid_beacon_node_is_an_error_unless_ignored(checked: Checke
     assert checked.paths.count("eth/v1/beacon/genesis") == 1
 
 
-def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
-    return lambda request: web.Response(status=status, text=text)
-
-
 @pytest.mark.sign("ENGINE-VHOST", line=True)
 @pytest.mark.parametrize(
     ("code", "change", "text"),
@@ -281,13 +271,8 @@ def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
         ),
         (
             Code.ENGINE_VHOST,
-            lambda e: e.instead.update(engine=answering(403, "invalid host specified")),
+            lambda e: e.instead.update(engine=lambda _: web.Response(status=403, text="invalid host specified")),
             "does not accept the host name of --l2 .*--authrpc.vhosts",
-        ),
-        (
-            Code.ENGINE_CLOCK,
-            lambda e: e.instead.update(engine=answering(401, "stale token")),
-            "rejects our JWT for its time .*clocks",
         ),
         (
             Code.BEACON_CHAIN,
@@ -302,23 +287,6 @@ async def test_a_start_names_the_cause(checked: CheckedEndpoints, code: Code, ch
     with pytest.raises(SetupError, match=text) as result:
         await check(checked, LONG)
     assert str(result.value).endswith(f"{code.remedy} ({code.text})")
-
-
-@pytest.mark.condition("C11")
-async def test_a_start_with_swapped_endpoints_says_so(checked: CheckedEndpoints) -> None:
-    with (
-        checked.served() as (l1, engine, beacon),
-        pytest.raises(SetupError, match=r"--l1 and --l1\.beacon are swapped"),
-    ):
-        await check_endpoints(endpoints(beacon, engine, l1), LONG)
-
-
-@pytest.mark.condition("C11")
-async def test_a_start_with_https_for_a_plain_port_says_so(checked: CheckedEndpoints) -> None:
-    with checked.served() as (l1, engine, beacon):
-        right = endpoints(l1, engine, beacon)
-        with pytest.raises(SetupError, match=r"the port does not speak TLS .*use http://"):
-            await check_endpoints(right._replace(beacon=beacon.replace("http:", "https:")), LONG)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.stages.rpc.config import DependencySet
+from tests.node.setup.planning import rollup_file
 
 NOTICES = (Notice(Level.WARN, "a variable is unknown"), Notice(Level.INFO, "a key is new"))
 
@@ -204,9 +205,7 @@ def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
 
 
 def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:
-    file = tmp_path / "rollup.json"
-    file.write_text(json.dumps(rollup_config_object(find_network("base-sepolia").config)))
-    (end,) = introduced(f"--rollup.config={file}", now=FRESH + 1000 * 86_400)
+    (end,) = introduced(file_of(tmp_path, "base-sepolia"), now=FRESH + 1000 * 86_400)
     assert end.fields["last_block"] == 48_418_655
 
 
@@ -223,9 +222,7 @@ def warned(*words: str, now: float = BEFORE_LAGOON) -> list[tuple[str, str]]:
 
 
 def file_of(folder: Path, network: str = "op-sepolia", **changes: Any) -> str:
-    values = rollup_config_object(find_network(network).config) | changes
-    (folder / "rollup.json").write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
-    return f"--rollup.config={folder}/rollup.json"
+    return rollup_file(folder, find_network(network).config, **changes)
 
 
 @pytest.mark.parametrize("name", [name for name in network_names() if not name.startswith(("rehearsal", "shape"))])

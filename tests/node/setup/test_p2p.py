@@ -9,8 +9,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.p2p import load_network_key
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
+from tests.node.options.test_values import write_tls_files
 from tests.node.setup.planning import prepare
-from tests.support.engine.remote_signers import TlsSetUp
 
 ROLLUP = find_network("op-sepolia").config
 
@@ -81,15 +81,6 @@ def test_a_wrong_option_of_the_signer_is_one_line(working_directory: Path, words
         prepare(*words)
     assert error in str(caught.value) and "\n" not in str(caught.value)
     assert not (working_directory / "node_p2p_priv.txt").exists()
-
-
-def write_tls_files(directory: Path) -> None:
-    """The files where the options look for them by default."""
-    folder = directory / "tls"
-    folder.mkdir()
-    files = TlsSetUp(folder)
-    for default, name in (("tls.crt", "node.crt"), ("tls.key", "node.key")):
-        (files.directory / name).rename(folder / default)
 
 
 @pytest.mark.option("signer.address", "signer.endpoint")

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-import orjson
 import pytest
 
 from rollup_node.node.checks.finding import ListenAddress
@@ -23,16 +22,12 @@ from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses
-from tests.node.setup.planning import JWT, NETWORK, PreparedNode, plan_of, prepare
+from tests.node.options.test_values import SAMPLES
+from tests.node.setup.planning import JWT, NETWORK, PreparedNode, plan_of, prepare, rollup_file
 
 SIGNER = "11" * 32
-GENERATOR = (
-    "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
-    "483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
-)
 
 
 def p2p_of(*words: str, chain: tuple[str, ...] = NETWORK) -> P2pConfig:
@@ -218,13 +213,11 @@ def test_the_databases_on_disk_are_watched(working_directory: Path) -> None:
 
 @pytest.mark.option("p2p.bootnodes")
 def test_a_node_with_a_rollup_config_has_no_public_bootnode(working_directory: Path) -> None:
-    path = working_directory / "rollup.json"
-    path.write_bytes(orjson.dumps(rollup_config_object(find_network("op-sepolia").config)))
-    file = (f"--rollup.config={path}",)
+    file = (rollup_file(working_directory, find_network("op-sepolia").config),)
     assert len(p2p_of().bootnodes) >= 10, "a built-in network has those built in"
     assert p2p_of(chain=file).bootnodes == ()
     assert p2p_of(chain=(*file, "--network=op-sepolia")).bootnodes == ()
-    value = f"enode://{GENERATOR}@127.0.0.1:9"
+    value = SAMPLES["p2p.bootnodes"]
     assert p2p_of(f"--p2p.bootnodes={value}", chain=file).bootnodes == (value,)
     assert p2p_of(f"--p2p.bootnodes={value}").bootnodes == (value,)
 
@@ -296,19 +289,6 @@ def lines_of(*words: str) -> tuple[str, ...]:
     with pytest.raises(WrongOptions) as caught:
         reject_wrong_options(read_options(words, {}))
     return caught.value.lines
-
-
-def test_right_options_are_accepted() -> None:
-    reject_wrong_options(read_options(NEEDED, {}))
-
-
-def test_parsing_rules_and_chain_are_reported_together() -> None:
-    lines = lines_of("--rpc.port=x", "--sequencer.sealing-duration=-1s", "--network=nothing", "--l2=http://e")
-    assert [line.split(":")[0] for line in lines] == [
-        'invalid value "x" for flag --rpc.port',
-        "flag --sequencer.sealing-duration cannot be negative",
-        "invalid network",
-    ]
 
 
 def test_nothing_is_called_missing_that_a_wrong_options_file_may_have(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The options of a node, read again: what differs, for which processes, and what is refused [LIF35]."""
 
-import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,6 @@ import pytest
 
 from rollup_node.node.options.credentials import FOLDER
 from rollup_node.node.options.errors import OptionError, error_lines
-from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import parse_options, read_options
 from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
@@ -35,9 +33,8 @@ from rollup_node.node.supernode import plan_chains
 from rollup_node.node.supervisor.settings import Reload
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.log.logger import Level
-from tests.node.options.test_values import NEEDED, SAMPLES, write_tls_files
+from tests.node.options.test_values import NEEDED, SAMPLES, sample_of, write_tls_files
 from tests.node.setup.planning import JWT, NETWORK, REQUIRED
-from tests.node.setup.test_plan import GENERATOR
 from tests.support.processes.local_chains import local_chains
 
 KEY = "11" * 32
@@ -52,15 +49,6 @@ ROLES = {
 }
 TOPICS = {"l1": {"l1"}, "l1.beacon": {"blobs"}, "altda": {"blobs"}, "conductor": {"engine"}}
 TOPICS |= {"p2p": {"p2p"}, "signer": {"p2p"}, "rpc": {"rpc"}}
-MORE_SAMPLES = {
-    "p2p.bootnodes": f"enode://{GENERATOR}@127.0.0.1:9222",
-    "l1.beacon.slot-duration-override": "7",
-    "l2.jwt-secret": "other_jwt.txt",
-    "l2.jwt-secret-encoded": "22" * 32,
-    "rpc.jwt-secret": "other_jwt.txt",
-    "p2p.sequencer.key.path": "other_jwt.txt",
-    "signer.address": "55" * 20,
-}
 SIGNED = {
     "p2p.sequencer.key": (f"--p2p.sequencer.key={KEY}",),
     "p2p.sequencer.key.path": (f"--p2p.sequencer.key={KEY}",),
@@ -110,17 +98,6 @@ def files(working_directory: Path) -> Path:
     (working_directory / "other_jwt.txt").write_text("22" * 32)
     write_tls_files(working_directory)
     return working_directory
-
-
-def sample_of(option: AnyOption) -> str:
-    if option.value_type.allowed:
-        return next(word for word in option.value_type.allowed if word != option.default)
-    if option.default == "true":
-        return "false"
-    for samples, key in ((MORE_SAMPLES, option.name), (SAMPLES, option.name), (SAMPLES, option.value_type.label)):
-        if key in samples:
-            return samples[key]
-    raise AssertionError(f"{option.name} has no sample")
 
 
 def topic_roles(name: str) -> set[str]:
@@ -392,7 +369,7 @@ def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) ->
     again.commit()
 
 
-def test_new_endpoints_alone_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_endpoints_alone_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
 
     async def check_endpoints(*arguments: Any) -> None:
@@ -403,17 +380,10 @@ def test_new_endpoints_alone_are_checked(monkeypatch: pytest.MonkeyPatch) -> Non
     assert node.reload("--l1.rpckind=any").check is None
     result = node.reload("--l1=http://other:1")
     assert result.check is not None
-    asyncio.run(_await(result.check()))
+    await result.check()
     ((after, policy, before),) = calls
     assert (after.l1, before.l1, policy.total) == (("http://other:1",), ("http://127.0.0.1:8545",), 0)
     assert (after.l2, after.jwt_secret) == (before.l2, before.jwt_secret) == ("http://e:8551", JWT)
-
-
-async def _await(check: Any) -> None:
-    await check
-
-
-TAKEN_OVER = {name for name, option in OPTIONS.items() if is_reloaded(option)}
 
 
 def options_of(*words: str) -> NodeOptions:
@@ -426,10 +396,11 @@ def changed(old: NodeOptions, new: NodeOptions) -> list[str]:
 
 def test_only_options_that_exist_are_taken_over_and_none_of_chain_or_ports() -> None:
     assert set(OPTIONS) >= RELOADED
+    taken = {name for name, option in OPTIONS.items() if is_reloaded(option)}
     kept = ("network", "rollup.", "override.", "syncmode", "safedb", "workers", "runtime.dir", "p2p.priv", "config")
-    assert [name for name in TAKEN_OVER if name.startswith(kept) or name == "l2"] == []
+    assert [name for name in taken if name.startswith(kept) or name == "l2"] == []
     ends = (".port", ".addr", ".enabled", ".tcp", ".udp")
-    assert [name for name in TAKEN_OVER if name.endswith(ends)] == ["signer.tls.enabled"]
+    assert [name for name in taken if name.endswith(ends)] == ["signer.tls.enabled"]
 
 
 def test_an_option_differs_by_its_value_and_by_being_given() -> None:

@@ -21,6 +21,7 @@ def test_figures_of_this_process() -> None:
     assert after.start_ticks == before.start_ticks > 0
     assert after.cpu > before.cpu
     assert after.resident > 10_000_000
+    assert user_of(os.getpid()) == os.geteuid()
 
 
 def test_a_name_with_parentheses() -> None:
@@ -45,6 +46,7 @@ def test_proportional_memory_of_this_process() -> None:
 def test_a_process_that_does_not_exist() -> None:
     assert read_proportional_memory(2**22 + 1) is None
     assert read_stat(2**22 + 1) is None
+    assert read_waiting(2**22 + 1) == (False, 0.0)
 
 
 def test_threads_are_counted() -> None:
@@ -81,11 +83,3 @@ def test_a_process_that_shares_a_core_waits_for_it() -> None:
         for item in (one, two):
             item.kill()
     assert waiting.runnable and waiting.run_delay >= 0.5
-
-
-def test_a_process_that_does_not_exist_waits_for_nothing() -> None:
-    assert read_waiting(2**22 + 1) == (False, 0.0)
-
-
-def test_the_user_of_a_process() -> None:
-    assert user_of(os.getpid()) == os.geteuid()

@@ -17,7 +17,6 @@ from rollup_node.node.system.resources import (
     cpu_quota,
     free_tasks,
     group_folders,
-    in_mb,
     is_little,
     read_memory,
     trim_heap,
@@ -163,10 +162,6 @@ def test_strange_files_are_left_alone(tmp_path: Path) -> None:
 )
 def test_what_is_little(memory: Memory, little: bool) -> None:
     assert is_little(memory) == little
-
-
-def test_megabytes() -> None:
-    assert in_mb(1_234_567_890) == "1235 MB"
 
 
 @pytest.mark.sign("MEMORY", line=True)
