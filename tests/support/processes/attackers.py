@@ -1,6 +1,8 @@
 """A program of attackers (see forked_attacks.py) as a test sees it."""
 
+import subprocess
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.processes.forked_attacks import FAILED, STOPPED, UNDER_WAY
 from tests.support.processes.leftovers import Leftovers
@@ -12,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 class Attackers(Program):
     """Attacks as told, one attack at a time."""
 
-    takes_input = True
+    options = MappingProxyType({"stdin": subprocess.PIPE})
 
     def __init__(self, leftovers: Leftovers, module: str) -> None:
         super().__init__(leftovers, module, PYTHONPATH=str(ROOT))

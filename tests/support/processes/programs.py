@@ -162,10 +162,9 @@ class Program:
     A server forks those of COMMANDS, since their imports are most of what a start takes. `is_forked` and a PYTHONPATH
     have one started as a user starts it."""
 
-    takes_input = False
     is_forked = True
-    terminal: int | None = None
-    """Its standard output if that is no file."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """More for Popen or ForkedProgram, such as other streams than files, and no input."""
     _numbers = count()
 
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
@@ -173,19 +172,18 @@ class Program:
         self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
         folder, environ = leftovers.folder, leftovers.environment(**environment)
         self.process: subprocess.Popen[bytes] | ForkedProgram
+        self._lines_end = 0
         with self._out.open("wb") as out, self._err.open("wb") as err:
+            options = {"stdout": out.fileno(), "stderr": err.fileno(), **self.options}
             if self.is_forked and "PYTHONPATH" not in environment and module in COMMANDS:
-                streams = {"stdout": out.fileno(), "stderr": err.fileno()}
-                self.process = ForkedProgram(shared_fork_server(), COMMANDS[module], words, folder, environ, **streams)
+                self.process = ForkedProgram(shared_fork_server(), COMMANDS[module], words, folder, environ, **options)
             else:
                 self.process = subprocess.Popen(
                     [*self._start_of_command(module), *words],
-                    stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
-                    stdout=out if self.terminal is None else self.terminal,
-                    stderr=err,
                     cwd=folder,
                     env=environ,
                     start_new_session=True,
+                    **{"stdin": subprocess.DEVNULL, **options},
                 )
         leftovers.children.append(self.process)
 
@@ -212,6 +210,14 @@ class Program:
     def err(self) -> str:
         """Its standard error so far."""
         return self._err.read_text(errors="replace")
+
+    def new_lines(self) -> list[bytes]:
+        """Return the whole lines of its standard output since the last call."""
+        with self._out.open("rb") as out:
+            out.seek(self._lines_end)
+            lines = [line for line in out if line.endswith(b"\n")]
+        self._lines_end += sum(map(len, lines))
+        return lines
 
     @property
     def running(self) -> bool:
