@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +20,6 @@ from tests.support.servers.http_listener import Handler, app_for_every_path, lis
 from tests.support.timing.slowness import within
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[3]
 MAX_MEGABYTES = 300
 MAX_LOG_BYTES_AN_HOUR = 1_000_000
 
@@ -44,7 +42,7 @@ class AttackedStage(Program):
         file = leftovers.folder / f"{role}.config"
         file.write_bytes(msgspec.msgpack.encode(config))
         words = (role, str(file), as_json(constants))
-        super().__init__(leftovers, "tests.support.processes.stage_program", *words, PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, "tests.support.processes.stage_program", *words)
         self._messages: list[dict[str, Any]] = []
         self._log_begin = 0
 

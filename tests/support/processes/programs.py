@@ -21,6 +21,7 @@ from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, sha
 from tests.support.processes.leftovers import Leftovers
 from tests.support.timing.slowness import within
 
+ROOT = Path(__file__).parents[3]
 T = TypeVar("T")
 WAIT_SECONDS = 50.0
 UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
@@ -159,8 +160,8 @@ class Program:
     """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
     sessions, so that a program gets as much as all the tests together.
 
-    A server forks those of COMMANDS, since their imports are most of what a start takes. `is_forked` and a PYTHONPATH
-    have one started as a user starts it."""
+    A server forks those of COMMANDS, since their imports are most of what a start takes, unless `is_forked` is false or
+    there is a PYTHONPATH. Other modules of the tests are found from anywhere."""
 
     is_forked = True
     options: Mapping[str, Any] = MappingProxyType({})
@@ -170,7 +171,8 @@ class Program:
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
         number = next(self._numbers)
         self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
-        folder, environ = leftovers.folder, leftovers.environment(**environment)
+        path = {"PYTHONPATH": str(ROOT)} if module.startswith("tests.") else {}
+        folder, environ = leftovers.folder, leftovers.environment(**{**path, **environment})
         self.process: subprocess.Popen[bytes] | ForkedProgram
         self._lines_end = 0
         with self._out.open("wb") as out, self._err.open("wb") as err:

@@ -15,16 +15,14 @@ from tests.support.processes.programs import Program
 from tests.support.timing.slowness import within
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[3]
 PROCESSES = {"left", "right", "copy-0", "copy-1"}
 Line = dict[str, Any]
 
 
 class _ToyProgram(Program):
     def __init__(self, leftovers: Leftovers, settings: Line, fresh: bool, options: dict[str, Any]) -> None:
-        self.options = options
-        path = {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"} if fresh else {}
-        super().__init__(leftovers, TOY_NODE, str(leftovers.folder), json.dumps(settings), **path)
+        self.is_forked, self.options = not fresh, options
+        super().__init__(leftovers, TOY_NODE, str(leftovers.folder), json.dumps(settings))
 
 
 class ToyNode:
