@@ -103,8 +103,9 @@ class Node:
         """Stop the interop process where it is, as a kill does; all processes get new buses at the next start."""
         if self._tasks:
             self._tasks = []
-            for neighbour in (self.l1, *self.chains.values()):
-                neighbour.unbind()
+            self.l1.unbind()
+            for chain in self.chains.values():
+                chain.unbind()
             await self._stack.aclose()
 
     async def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
