@@ -18,7 +18,6 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.procfs import read_stat
 from rollup_node.node.system.runtime_dir import open_runtime_directory
-from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.foreign_user import FOREIGN_USER, needs_root
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import PROCESSES, StartNode, toy_nodes
@@ -39,9 +38,9 @@ def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[byt
 
 
 @pytest.fixture
-def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
+def start(leftovers: Leftovers) -> Iterator[StartNode]:
     """Start toy nodes, which must leave nothing behind."""
-    with toy_nodes(leftovers, fork_server) as start_one:
+    with toy_nodes(leftovers) as start_one:
         yield start_one
 
 

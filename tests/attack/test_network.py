@@ -33,7 +33,6 @@ from tests.support.processes.programs import (
 )
 from tests.support.servers.tcp_relay import TcpRelay
 
-ROOT = Path(__file__).parents[2]
 MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 300, "p2p": 250}
 """Bounds of docs/security.md."""
 
@@ -99,7 +98,7 @@ def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
         for server, attack in attacks.items():
             kind = "p2p" if server == "p2p" else "rpc"
             words = (node["p2p"], "0") if server == "p2p" else (str(port_of(node[server])), "127.0.0.2")
-            yield Program(leftovers, f"tests.support.{kind}.attackers", attack, *words, PYTHONPATH=str(ROOT))
+            yield Program(leftovers, f"tests.support.{kind}.attackers", attack, *words)
 
 
 def warnings(net: Devnet, name: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes.attacked_node import ROOT, AttackedNode
+from tests.support.processes.attacked_node import AttackedNode
 from tests.support.processes.attackers import Attackers
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import open_descriptors
@@ -97,7 +97,7 @@ def test_few_descriptors_are_enough(leftovers: Leftovers, attackers: Attackers) 
 
 def test_too_few_descriptors_end_the_start_with_the_reason(leftovers: Leftovers) -> None:
     words = (str(leftovers.folder), json.dumps({"descriptors": 64}))
-    with Program(leftovers, MODULE, *words, PYTHONPATH=str(ROOT)) as program:
+    with Program(leftovers, MODULE, *words) as program:
         finished = program.wait_for_exit()
     assert finished.code == 1
     assert "open files, and the limit is 64: raise the hard limit" in finished.err

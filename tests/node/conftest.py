@@ -5,27 +5,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 
 
 @pytest.fixture
-def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
+def start(leftovers: Leftovers) -> Iterator[StartNode]:
     """Start toy nodes, which must leave nothing behind."""
-    with toy_nodes(leftovers, fork_server) as start_one:
+    with toy_nodes(leftovers) as start_one:
         yield start_one
 
 
 @pytest.fixture(scope="module")
-def shared_node(
-    request: pytest.FixtureRequest, module_leftovers: Leftovers, fork_server: ForkServer
-) -> Iterator[ToyNode]:
+def shared_node(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> Iterator[ToyNode]:
     """Yield a node with the settings SHARED of the module, which must stop in order after its tests.
 
     It is one under nohup, unless it reads its options again."""
     settings = getattr(request.module, "SHARED", {})
-    with toy_nodes(module_leftovers, fork_server) as start_one:
+    with toy_nodes(module_leftovers) as start_one:
         ignored = () if "reload" in settings else (signal.SIGHUP,)
         node = start_one(settings, ignored=ignored).wait_until_ready()
         assert node.directory.exists()

@@ -15,8 +15,6 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, call, reports_problem, unready_reasons, wait_for
 from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
 
-ROOT = Path(__file__).resolve().parents[2]
-
 END_SECONDS = 50.0
 
 
@@ -67,9 +65,7 @@ def test_the_last_block_before_a_foreign_fork_ends_the_node(chain: LocalChain, m
     fork = chain.rollup["genesis"]["l2_time"] + chain.rollup["block_time"] * last + 1
     config = chain.changed_rollup("leaves.json", seq_window_size=2)
     options = chain.options(rollup_config=config, metrics_enabled=None)
-    with Program(
-        module_leftovers, "tests.support.processes.leaving_node", str(fork), *options, PYTHONPATH=str(ROOT)
-    ) as node:
+    with Program(module_leftovers, "tests.support.processes.leaving_node", str(fork), *options) as node:
         start = node.wait_for_line("it is derived up to the last block before")
         ended = node.wait_for_exit(END_SECONDS)
     assert "code=NETWORK-LEFT fork=Somefork" in start and f"last_block={last}" in start

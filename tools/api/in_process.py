@@ -79,8 +79,8 @@ async def running_buses(buses: Mapping[str, Bus]) -> AsyncIterator[None]:
 Build = Callable[[Bus, Meter], Stage]
 
 
-async def run_stages(channels: Iterable[Channel], builds: Mapping[str, Build]) -> int:
-    """Run one stage for each role in this event loop until one of them ends the run; its exit code.
+async def run_stages(channels: Iterable[Channel], builds: Mapping[str, Build]) -> None:
+    """Run one stage for each role in this event loop until one of them ends the run.
 
     Raises what a step raises that is not to be retried. Nothing is left when it returns, raises or is cancelled."""
     with tempfile.TemporaryDirectory(prefix="rn-api-") as folder:
@@ -99,10 +99,10 @@ async def run_stages(channels: Iterable[Channel], builds: Mapping[str, Build]) -
                 done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
                 for step in done:
                     step.result()
-            except ExitRequested as end:
-                return end.code
+            except ExitRequested:
+                return
             finally:
                 await cancel_all(steps)
                 for stage in stages:
                     await stage.close()
-    raise RuntimeError("the stages have ended without an exit code")
+    raise RuntimeError("the stages have ended without an end of the run")

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
 from rollup_node.stages.interop.process.stage import RUNNING, InteropStage
 from rollup_node.stages.interop.process.store import InteropStore
@@ -22,6 +21,7 @@ from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.interop.served_world import ServedChain, ServedL1, ServedWorld, served_engines
 from tests.support.interop.values import GENESIS_TIME, dependency_set, member
 from tests.support.interop.world import truth
+from tests.support.processes.stage_runner import driven
 from tests.support.timing.conditions import until
 
 TWO = dependency_set(member(1), member(2, block_time=2), activation=GENESIS_TIME + 2, window=5)
@@ -97,27 +97,16 @@ class Node:
         if not self.store.exists():
             InteropStore(str(self.store), self.config).close()  # as the start of the node does
         self.stage = InteropStage(config, self.buses["interop"], self.meter, lambda: self.clock())
-        await self.stage.start()
-        runner = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "interop")
-        self._tasks = [asyncio.create_task(runner.run(task)) for task in runner.periodic_tasks]
+        self._tasks = await self._stack.enter_async_context(driven(self.stage, self.meter, "interop"))
 
     async def stop(self) -> None:
         """Stop the interop process where it is, as a kill does; all processes get new buses at the next start."""
-        tasks, self._tasks = self._tasks, []
-        if not tasks:
-            return
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        await self.stage.close()
-        self.l1.unbind()
-        for chain in self.chains.values():
-            chain.unbind()
-        await self._stack.aclose()
-        self._stack = AsyncExitStack()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+        if self._tasks:
+            self._tasks = []
+            self.l1.unbind()
+            for chain in self.chains.values():
+                chain.unbind()
+            await self._stack.aclose()
 
     async def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
         """Wait for a condition; a task that has ended raises what it ended with."""

@@ -24,7 +24,6 @@ from tests.support.processes.programs import Program
 from tests.support.timing.conditions import until
 from tests.support.timing.stopwatch import Stopwatch
 
-ROOT = Path(__file__).resolve().parents[3]
 MEMORY = 250 << 20
 DESCRIPTORS = 400
 BLOCK_SECONDS = 5.0
@@ -37,7 +36,7 @@ class P2pProcess(Program):
 
     def __init__(self, leftovers: Leftovers, genesis_time: int, **options: Any) -> None:
         words = (str(leftovers.folder), str(genesis_time), json.dumps(options))
-        super().__init__(leftovers, "tests.support.p2p.process", *words, PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, "tests.support.p2p.process", *words)
         self.peak_descriptors = 0
 
     @property

@@ -45,15 +45,12 @@ class HonestClient:
         return action(), stopwatch.seconds
 
 
-ROOT = Path(__file__).parents[3]
-
-
 class AttackedNode(Program):
     """A node with an rpc process, whose runtime directory is `runtime`."""
 
     def __init__(self, leftovers: Leftovers, module: str, runtime: Path, *words: str) -> None:
         self._runtime = runtime
-        super().__init__(leftovers, module, *words, PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, module, *words)
         self.wait_for_line(" processes are ready")
 
     def entry(self, role: str) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 memory and log."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,6 @@ from tests.support.servers.http_listener import Handler, app_for_every_path, lis
 from tests.support.timing.slowness import within
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[3]
 MAX_MEGABYTES = 300
 MAX_LOG_BYTES_AN_HOUR = 1_000_000
 
@@ -31,7 +30,7 @@ class AttackedStage(Program):
     `messages` are what `stage_program` printed, in order. They, `log` and `peak_megabytes` count from the last
     `within_bounds`."""
 
-    takes_input = True
+    options = MappingProxyType({"stdin": subprocess.PIPE})
 
     def __init__(
         self,
@@ -43,9 +42,9 @@ class AttackedStage(Program):
         file = leftovers.folder / f"{role}.config"
         file.write_bytes(msgspec.msgpack.encode(config))
         words = (role, str(file), as_json(constants))
-        super().__init__(leftovers, "tests.support.processes.stage_program", *words, PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, "tests.support.processes.stage_program", *words)
         self._messages: list[dict[str, Any]] = []
-        self._read = self._log_begin = 0
+        self._log_begin = 0
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -86,13 +85,7 @@ class AttackedStage(Program):
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        with self._out.open("rb") as out:
-            out.seek(self._read)
-            lines = out.read().splitlines(keepends=True)
-        for line in lines:
-            if line.endswith(b"\n"):
-                self._read += len(line)
-                self._messages.append(orjson.loads(line))
+        self._messages += map(orjson.loads, self.new_lines())
         return self._messages
 
     def last(self, key: str) -> Any:

@@ -1,21 +1,20 @@
 """A program of attackers (see forked_attacks.py) as a test sees it."""
 
-from pathlib import Path
+import subprocess
+from types import MappingProxyType
 
 from tests.support.processes.forked_attacks import FAILED, STOPPED, UNDER_WAY
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 class Attackers(Program):
     """Attacks as told, one attack at a time."""
 
-    takes_input = True
+    options = MappingProxyType({"stdin": subprocess.PIPE})
 
     def __init__(self, leftovers: Leftovers, module: str) -> None:
-        super().__init__(leftovers, module, PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, module)
         self._seen = 0
 
     def begin(self, *words: str) -> None:

@@ -57,16 +57,16 @@ class Chains(Devnet):
         data = call(self.supernodes[name], "superroot_atTimestamp", hex(timestamp)).get("data")
         return None if data is None else str(data["super_root"])
 
-    def entry(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any] | None:
+    def entry(self, role: str, chain: int | None = None) -> dict[str, Any] | None:
         """Return the entry of a process of a chain or of all chains, None if it does not run now."""
-        entries = process_entries(self.root / name)
+        entries = process_entries(self.root / "supernode")
         return entries.get(f"{role}.{chain}") or entries.get(role)
 
-    def kill_role(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any]:
-        """Kill a process of a supernode once it runs; its entry."""
+    def kill_role(self, role: str, chain: int | None = None) -> dict[str, Any]:
+        """Kill a process of the supernode once it runs; its entry."""
 
         def killed() -> dict[str, Any] | None:
-            entry = self.entry(role, chain, name)
+            entry = self.entry(role, chain)
             if entry is not None:
                 try:
                     os.kill(entry["pid"], signal.SIGKILL)
@@ -74,7 +74,7 @@ class Chains(Devnet):
                     return None
             return entry
 
-        entry = self.wait(killed, f"{role} of the {name} runs")
+        entry = self.wait(killed, f"{role} runs")
         assert entry is not None
         return entry
 

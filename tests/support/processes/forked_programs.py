@@ -17,7 +17,8 @@ from rollup_node.tools.devnet import fork_server
 from rollup_node.tools.devnet.fork_server import ForkServer
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = {**fork_server.PROGRAMS, "rollup_node": "tests.support.processes.forked_node"}
+TOY_NODE = "tests.support.processes.toy_node"
+COMMANDS = {**fork_server.PROGRAMS, "rollup_node": "tests.support.processes.forked_node", TOY_NODE: TOY_NODE}
 """The module with the function `main` of each program, by the name after `python -m`."""
 NUMBERS = "ROLLUP_NODE_TEST_NUMBERS"
 

@@ -21,6 +21,7 @@ from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, sha
 from tests.support.processes.leftovers import Leftovers
 from tests.support.timing.slowness import within
 
+ROOT = Path(__file__).parents[3]
 T = TypeVar("T")
 WAIT_SECONDS = 50.0
 UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
@@ -159,33 +160,32 @@ class Program:
     """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
     sessions, so that a program gets as much as all the tests together.
 
-    A server forks those of COMMANDS, since their imports are most of what a start takes. `is_forked` and a PYTHONPATH
-    have one started as a user starts it."""
+    A server forks those of COMMANDS, since their imports are most of what a start takes, unless `is_forked` is false or
+    there is a PYTHONPATH. Other modules of the tests are found from anywhere."""
 
-    takes_input = False
     is_forked = True
-    terminal: int | None = None
-    """Its standard output if that is no file."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """More for Popen or ForkedProgram, such as other streams than files, and no input."""
     _numbers = count()
 
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
         number = next(self._numbers)
         self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
-        folder, environ = leftovers.folder, leftovers.environment(**environment)
+        path = {"PYTHONPATH": str(ROOT)} if module.startswith("tests.") else {}
+        folder, environ = leftovers.folder, leftovers.environment(**{**path, **environment})
         self.process: subprocess.Popen[bytes] | ForkedProgram
+        self._lines_end = 0
         with self._out.open("wb") as out, self._err.open("wb") as err:
+            options = {"stdout": out.fileno(), "stderr": err.fileno(), **self.options}
             if self.is_forked and "PYTHONPATH" not in environment and module in COMMANDS:
-                streams = {"stdout": out.fileno(), "stderr": err.fileno()}
-                self.process = ForkedProgram(shared_fork_server(), COMMANDS[module], words, folder, environ, **streams)
+                self.process = ForkedProgram(shared_fork_server(), COMMANDS[module], words, folder, environ, **options)
             else:
                 self.process = subprocess.Popen(
                     [*self._start_of_command(module), *words],
-                    stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
-                    stdout=out if self.terminal is None else self.terminal,
-                    stderr=err,
                     cwd=folder,
                     env=environ,
                     start_new_session=True,
+                    **{"stdin": subprocess.DEVNULL, **options},
                 )
         leftovers.children.append(self.process)
 
@@ -212,6 +212,14 @@ class Program:
     def err(self) -> str:
         """Its standard error so far."""
         return self._err.read_text(errors="replace")
+
+    def new_lines(self) -> list[bytes]:
+        """Return the whole lines of its standard output since the last call."""
+        with self._out.open("rb") as out:
+            out.seek(self._lines_end)
+            lines = [line for line in out if line.endswith(b"\n")]
+        self._lines_end += sum(map(len, lines))
+        return lines
 
     @property
     def running(self) -> bool:

@@ -22,13 +22,13 @@ ROLES = ("l1", "blobs", "derivation", "engine", "compute", "rpc")
 
 
 @asynccontextmanager
-async def driven(stage: Stage, meter: Meter, role: str) -> AsyncIterator[None]:
-    """Start a stage, run its periodic tasks, and close it. What a task raises is raised at the end."""
+async def driven(stage: Stage, meter: Meter, role: str) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Start a stage, run its periodic tasks, which are yielded, and close it. What one raises is raised at the end."""
     await stage.start()
     driver = TaskRunner(stage, meter, Problems(stage, meter), role)
     running = [asyncio.create_task(driver.run(task)) for task in driver.periodic_tasks]
     try:
-        yield
+        yield running
     finally:
         for task in running:
             task.cancel()

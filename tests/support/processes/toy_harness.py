@@ -3,74 +3,57 @@
 import contextlib
 import json
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rollup_node.tools.devnet.fork_server import ForkServer
-from tests.support.processes.forked_programs import ForkedProgram
+from tests.support.processes.forked_programs import TOY_NODE
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program
 from tests.support.timing.slowness import within
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[3]
 PROCESSES = {"left", "right", "copy-0", "copy-1"}
 Line = dict[str, Any]
 
 
-NODE, STAGES = "tests.support.processes.toy_node", "tests.support.processes.toy_stages"
+class _ToyProgram(Program):
+    def __init__(self, leftovers: Leftovers, settings: Line, fresh: bool, options: dict[str, Any]) -> None:
+        self.is_forked, self.options = not fresh, options
+        super().__init__(leftovers, TOY_NODE, str(leftovers.folder), json.dumps(settings))
 
 
 class ToyNode:
-    """A running toy node, forked by a server unless that is None; `options` are those of Popen or ForkedProgram."""
+    """A running toy node."""
 
-    def __init__(self, leftovers: Leftovers, settings: Line, server: ForkServer | None, **options: Any) -> None:
-        self.folder = leftovers.folder
-        environment = leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}")
-        words = (str(self.folder), json.dumps(settings))
-        self.program: subprocess.Popen[bytes] | ForkedProgram
-        if server is None:
-            streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
-            self.program = subprocess.Popen(
-                [sys.executable, "-m", NODE, *words],
-                cwd=self.folder,
-                env=environment,
-                **streams | {"start_new_session": True} | options,
-            )
-        else:
-            self.program = ForkedProgram(server, NODE, words, self.folder, environment, imports=(STAGES,), **options)
+    def __init__(self, folder: Path, program: Program) -> None:
+        self.folder, self._program, self.program = folder, program, program.process
         self._raw: list[bytes] = []
         self._parsed: list[Line] = []
-        self._read_lines = self._from = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        if self.program.stdout is not None:
-            self._reader.start()
 
     def _read(self) -> None:
-        assert self.program.stdout is not None
-        self._raw.extend(self.program.stdout)
+        new = self._program.new_lines()
+        self._raw += new
+        self._parsed += [json.loads(line) for line in new if line.startswith(b"{")]
 
     @property
     def raw(self) -> list[bytes]:
         """What it has written to standard output since the start of the test."""
-        return self._raw[self._from :]
+        self._read()
+        return self._raw
 
     @property
     def lines(self) -> list[Line]:
         """The lines of the log in that."""
-        new = self._raw[self._read_lines :]
-        self._read_lines += len(new)
-        self._parsed += [json.loads(line) for line in new if line.startswith(b"{")]
+        self._read()
         return self._parsed
 
     def begin(self) -> None:
         """Begins a test with a node that runs: what it has logged before is no longer seen."""
-        self._from = self._read_lines = len(self._raw)
+        self._read()
+        self._raw.clear()
         self._parsed.clear()
 
     def logged(self, message: str, process: str | None = None, **fields: object) -> list[Line]:
@@ -78,12 +61,12 @@ class ToyNode:
         wanted = {"msg": message, **({"process": process} if process else {}), **fields}
         return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
 
-    def wait(self, condition: Callable[[], T], what: str = "it", seconds: float = 40) -> T:
-        """Return the first true value of the condition. Fails after the time, or when the node exits before."""
+    def wait(self, condition: Callable[[], T], what: str = "it") -> T:
+        """Return the first true value of the condition. Fails after a time, or when the node exits before."""
         begin = time.monotonic()
         while not (result := condition()):
-            if not within(time.monotonic() - begin, seconds) or (self.program.poll() is not None and not condition()):
-                raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self._raw).decode()}")
+            if not within(time.monotonic() - begin, 40) or (self.program.poll() is not None and not condition()):
+                raise AssertionError(f"timeout: {what}; the log:\n{self._program.out}")
             time.sleep(0.02)
         return result
 
@@ -147,19 +130,8 @@ class ToyNode:
 
     def wait_for_exit(self, seconds: float = 50) -> tuple[int, str]:
         """Wait for its exit; exit code and standard error."""
-        code = self.program.wait(seconds)
-        if self._reader.is_alive():
-            self._reader.join(20)
-        return code, self.program.stderr.read().decode() if self.program.stderr else ""
-
-    def close(self) -> None:
-        """Close its streams once it has ended."""
-        self.program.wait()
-        if self._reader.is_alive():
-            self._reader.join(20)
-        for stream in (self.program.stdout, self.program.stderr):
-            if stream is not None:
-                stream.close()
+        finished = self._program.wait_for_exit(seconds)
+        return finished.code, finished.err
 
     def stop_order(self) -> list[str]:
         """Return the names of the processes in the order of their end."""
@@ -176,16 +148,12 @@ StartNode = Callable[..., ToyNode]
 
 
 @contextlib.contextmanager
-def toy_nodes(leftovers: Leftovers, server: ForkServer | None = None) -> Iterator[StartNode]:
+def toy_nodes(leftovers: Leftovers) -> Iterator[StartNode]:
     """Yield a function that starts toy nodes; those that still run at the end are killed."""
-    nodes: list[ToyNode] = []
+    with contextlib.ExitStack() as stack:
 
-    def start_one(settings: Line | None = None, fresh: bool = False, **options: Any) -> ToyNode:
-        nodes.append(ToyNode(leftovers, settings or {}, None if fresh else server, **options))
-        return nodes[-1]
+        def start_one(settings: Line | None = None, fresh: bool = False, **options: Any) -> ToyNode:
+            program = stack.enter_context(_ToyProgram(leftovers, settings or {}, fresh, options))
+            return ToyNode(leftovers.folder, program)
 
-    yield start_one
-    for node in nodes:
-        if node.program.poll() is None:
-            node.program.kill()
-        node.close()
+        yield start_one

@@ -1,6 +1,9 @@
-"""The client with the node's own RPC server: typed results, sync and async."""
+"""The client with the node's own RPC server: typed results, sync and async.
+
+web3 is imported by the worker that runs these tests, not by all that collect them."""
 
 import asyncio
+import importlib
 import re
 import subprocess
 import sys
@@ -10,14 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
-pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
-
-from hexbytes import HexBytes
-from web3 import Web3
-from web3.datastructures import AttributeDict
-from web3.exceptions import Web3RPCError
-from web3.providers.base import BaseProvider
 
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -31,22 +26,6 @@ from rollup_node.stages.p2p.peering.peer_info import IpNet, PeerDump, PeerInfo, 
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.rpc.process.methods import METHODS
-from rollup_node.tools.client.clients import (
-    ASYNC_MODULES,
-    MODULES,
-    Admin,
-    AsyncRollupClient,
-    BlockId,
-    DependencySet,
-    L2BlockRef,
-    Opp2p,
-    Optimism,
-    ResultError,
-    RollupClient,
-    SafeHead,
-    SdmStatus,
-    convert,
-)
 from tests.support.rpc import harness as rpc_harness
 from tests.support.rpc.harness import L2, ROLLUP, RunWithRpc
 
@@ -79,6 +58,13 @@ STATS = PeerStats(
 )
 
 
+@pytest.fixture(scope="module")
+def clients() -> Any:
+    """Return the module of the clients."""
+    pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
+    return importlib.import_module("rollup_node.tools.client.clients")
+
+
 def answer(request: Any) -> Any:
     """Return what the engine process answers."""
     if isinstance(request, OutputRequest):
@@ -95,17 +81,19 @@ def names(modules: dict[str, Any]) -> set[str]:
     return {item.json_rpc_method for item in members if hasattr(item, "json_rpc_method")}
 
 
-def test_every_method_of_the_namespaces_is_there() -> None:
-    expected = {method.name for method in METHODS if method.namespace in MODULES}
-    assert names(MODULES) == names(ASYNC_MODULES) == expected
+def test_every_method_of_the_namespaces_is_there(clients: Any) -> None:
+    expected = {method.name for method in METHODS if method.namespace in clients.MODULES}
+    assert names(clients.MODULES) == names(clients.ASYNC_MODULES) == expected
 
 
-async def test_the_optimism_namespace(running_rpc: RunWithRpc) -> None:
+async def test_the_optimism_namespace(clients: Any, running_rpc: RunWithRpc) -> None:
+    from web3.exceptions import Web3RPCError
+
     async with running_rpc(safedb=True) as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
-        client = RollupClient(rpc.url)
-        async with AsyncRollupClient(rpc.url) as awaited:
+        client = clients.RollupClient(rpc.url)
+        async with clients.AsyncRollupClient(rpc.url) as awaited:
             status = await awaited.optimism.sync_status()
             assert status == await asyncio.to_thread(client.optimism.sync_status)
             unsafe = status.unsafe_l2
@@ -121,23 +109,26 @@ async def test_the_optimism_namespace(running_rpc: RunWithRpc) -> None:
                 await awaited.optimism.dependency_set()
 
 
-async def test_the_admin_namespace_with_a_token(running_rpc: RunWithRpc) -> None:
+async def test_the_admin_namespace_with_a_token(clients: Any, running_rpc: RunWithRpc) -> None:
+    from web3.exceptions import Web3RPCError
+
     async with running_rpc(jwt_secret=SECRET) as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
-        async with AsyncRollupClient(rpc.url, jwt_secret=SECRET) as client, AsyncRollupClient(rpc.url) as stranger:
+        secret = {"jwt_secret": SECRET}
+        async with clients.AsyncRollupClient(rpc.url, **secret) as client, clients.AsyncRollupClient(rpc.url) as other:
             assert await client.admin.sequencer_active() is True
             assert await client.admin.conductor_enabled() is False
             with pytest.raises(Web3RPCError, match="already running"):
                 await client.admin.start_sequencer(L2.hash)
             assert rpc.control_requests[-1].head == L2.hash
             with pytest.raises(Web3RPCError, match="unknown level"):
-                await asyncio.to_thread(RollupClient(rpc.url, jwt_secret=SECRET).admin.set_log_level, "loud")
+                await asyncio.to_thread(clients.RollupClient(rpc.url, **secret).admin.set_log_level, "loud")
             with pytest.raises(Web3RPCError, match="unauthorized"):
-                await stranger.admin.sequencer_active()
+                await other.admin.sequencer_active()
 
 
-async def test_the_opp2p_namespace(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_opp2p_namespace(clients: Any, running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     results = {"self": PEER, "peers": PEERS, "peerStats": STATS, "listBlockedSubnets": PEERS.bannedSubnets}
 
     def respond(request: PeerRequest) -> PeerResponse:
@@ -147,13 +138,13 @@ async def test_the_opp2p_namespace(running_rpc: RunWithRpc, monkeypatch: pytest.
     monkeypatch.setattr(rpc_harness, "peer_response", respond)
     async with running_rpc(p2p=True) as rpc:
         await rpc.until_ready()
-        async with AsyncRollupClient(rpc.url) as client:
+        async with clients.AsyncRollupClient(rpc.url) as client:
             assert await client.opp2p.self_info() == PEER
             assert await client.opp2p.peers(True) == PEERS
             assert await client.opp2p.peer_stats() == STATS
-            assert await asyncio.to_thread(RollupClient(rpc.url).opp2p.peers, False) == PEERS
+            assert await asyncio.to_thread(clients.RollupClient(rpc.url).opp2p.peers, False) == PEERS
             assert await client.opp2p.list_blocked_subnets() == list(PEERS.bannedSubnets)
-            with pytest.raises(ResultError, match="unexpected result"):
+            with pytest.raises(clients.ResultError, match="unexpected result"):
                 await client.opp2p.discovery_table()
 
 
@@ -164,6 +155,7 @@ def test_the_node_does_not_import_it() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.usefixtures("clients")
 async def test_the_examples_of_the_documentation(running_rpc: RunWithRpc, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[3] / "docs" / "python-client.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -190,17 +182,22 @@ REF = {
 }
 
 
-def test_a_reference_with_a_field_of_a_later_version() -> None:
+def test_a_reference_with_a_field_of_a_later_version(clients: Any) -> None:
+    from hexbytes import HexBytes
+    from web3.datastructures import AttributeDict
+
     block_hash = HexBytes(HASH)
-    result = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
-    assert result == L2BlockRef(block_hash, 7, block_hash, 1700000000, BlockId(block_hash, 3), 2)
+    result = clients.convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), clients.L2BlockRef)
+    expected = clients.L2BlockRef(block_hash, 7, block_hash, 1700000000, clients.BlockId(block_hash, 3), 2)
+    assert result == expected
 
 
-def test_defaults_and_plain_types() -> None:
-    assert convert({"dependencies": {"901": {}}}, DependencySet).override_message_expiry_window == 0
+def test_defaults_and_plain_types(clients: Any) -> None:
+    convert, status = clients.convert, clients.SdmStatus
+    assert convert({"dependencies": {"901": {}}}, clients.DependencySet).override_message_expiry_window == 0
     result = {"postExecOptIn": True, "protocolActive": False, "effective": False}
-    assert convert(result, SdmStatus) == SdmStatus(True, False, False)
-    assert convert(result | {"activationTime": 7}, SdmStatus).activation_time == 7
+    assert convert(result, status) == status(True, False, False)
+    assert convert(result | {"activationTime": 7}, status).activation_time == 7
     assert convert(None, type(None)) is None
     assert convert(True, bool) is True
 
@@ -208,20 +205,23 @@ def test_defaults_and_plain_types() -> None:
 @pytest.mark.parametrize(
     ("value", "shape", "error"),
     [
-        ({**REF, "number": "0x7"}, L2BlockRef, r"Expected `int`, got `str` - at `\$.number`"),
-        ({**REF, "hash": 5}, L2BlockRef, "HexBytes from int"),
-        ({**REF, "hash": "0xzz"}, L2BlockRef, "unexpected result"),
-        ({"l1Block": None, "safeHead": None}, SafeHead, "Expected `object`, got `null`"),
+        ({**REF, "number": "0x7"}, "L2BlockRef", r"Expected `int`, got `str` - at `\$.number`"),
+        ({**REF, "hash": 5}, "L2BlockRef", "HexBytes from int"),
+        ({**REF, "hash": "0xzz"}, "L2BlockRef", "unexpected result"),
+        ({"l1Block": None, "safeHead": None}, "SafeHead", "Expected `object`, got `null`"),
         ("yes", bool, "Expected `bool`"),
         ({}, type(None), "Expected `null`"),
     ],
 )
-def test_other_shapes(value: Any, shape: Any, error: str) -> None:
-    with pytest.raises(ResultError, match=error):
-        convert(value, shape)
+def test_other_shapes(clients: Any, value: Any, shape: Any, error: str) -> None:
+    with pytest.raises(clients.ResultError, match=error):
+        clients.convert(value, getattr(clients, shape) if isinstance(shape, str) else shape)
 
 
-def test_bytes_numbers_addresses_and_networks() -> None:
+def test_bytes_numbers_addresses_and_networks(clients: Any) -> None:
+    from web3 import Web3
+    from web3.providers.base import BaseProvider
+
     class RecordingProvider(BaseProvider):
         """Answers null, and keeps what was asked."""
 
@@ -235,7 +235,7 @@ def test_bytes_numbers_addresses_and_networks() -> None:
 
     provider = RecordingProvider()
     w3 = Web3(provider)
-    admin, opp2p = Admin(w3), Opp2p(w3)
+    admin, opp2p = clients.Admin(w3), clients.Opp2p(w3)
     admin.start_sequencer(b"\x01" * 32)
     admin.set_recover_mode(True)
     admin.set_log_level("debug")
@@ -246,7 +246,7 @@ def test_bytes_numbers_addresses_and_networks() -> None:
     opp2p.unblock_subnet(ip_network("fe80::/120"))
     opp2p.connect_peer("/ip4/127.0.0.1/tcp/1/p2p/16Uiu2")
     with pytest.raises(ValueError, match="unexpected result"):
-        Optimism(w3).output_at_block(255)
+        clients.Optimism(w3).output_at_block(255)
     assert provider.asked == [
         ("admin_startSequencer", ["0x" + "01" * 32]),
         ("admin_setRecoverMode", [True]),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.node.system.exit_codes import SetupError
@@ -146,6 +146,7 @@ def test_bytes_that_are_no_text(folder: Path) -> None:
         read_sources(["a.sh"], None, {})
 
 
+@settings(max_examples=40)
 @given(text=st.text(max_size=200), name=st.sampled_from(["a.sh", "c.yaml"]))
 def test_any_text_is_read_or_refused_in_one_line(text: str, name: str) -> None:
     try:

@@ -82,9 +82,6 @@ def test_programs_of_the_network_are_forked_and_others_are_commands(tmp_path: Pa
     children.stop()
 
 
-ROOT = Path(__file__).parents[3]
-
-
 class Case:
     """A server, and the log of its programs."""
 
@@ -166,7 +163,7 @@ def test_programs_end_with_their_server(case: Case) -> None:
 
 def test_all_end_with_the_process_that_started_the_server(leftovers: Leftovers) -> None:
     words = ("tests.support.processes.forking", str(leftovers.folder))
-    with Program(leftovers, *words, PYTHONPATH=str(ROOT)) as program:
+    with Program(leftovers, *words) as program:
         ended = program.wait_for_exit()
     for pid in map(int, ended.out.split()):
         wait_for(lambda pid=pid: not is_alive(pid), f"the end of {pid}")  # type: ignore[misc]

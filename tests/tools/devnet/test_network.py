@@ -55,7 +55,7 @@ class TerminalNet(Devnet):
     def __init__(self, leftovers: Leftovers, *words: str) -> None:
         ours, theirs = os.openpty()
         self.shown = bytearray()
-        self.terminal = theirs
+        self.options = {"stdout": theirs}
         super().__init__(leftovers, *words, json=False, TERM="xterm", COLUMNS="100", LINES="60")
         os.close(theirs)
         self._reader = threading.Thread(target=self._read, args=(ours,))

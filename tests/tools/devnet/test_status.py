@@ -88,12 +88,10 @@ L1: Methods = {"eth_blockNumber": lambda: "0x10"}
 
 
 @asynccontextmanager
-async def polling(
-    root: Path, l1: Methods = L1, has_processes: bool = True, **methods: Any
-) -> AsyncIterator[StatusPoller]:
+async def polling(root: Path, l1: Methods = L1, **methods: Any) -> AsyncIterator[StatusPoller]:
     """Yield a poller of an L1 and of a node that is called `verifier`."""
     async with listening(json_rpc_app(l1), json_rpc_app(NODE | methods)) as (l1_url, node):
-        poller = StatusPoller(l1_url, {"verifier": node}, root, has_processes=has_processes)
+        poller = StatusPoller(l1_url, {"verifier": node}, root)
         try:
             yield poller
         finally:

@@ -143,15 +143,17 @@ def test_an_element_of_a_blob_that_is_altered_is_shown_by_the_proof(altered: Pat
         WitnessReader(altered).blobs(7, (BlobRef(0, versioned),))
 
 
-@pytest.mark.parametrize("number", [1, 4, 5, 6])
-def test_boot_inputs_are_compared_with_the_manifest(number: int, altered: Path) -> None:
-    path = _path(altered, KeyType.LOCAL, number.to_bytes(32, "big"))
-    _replace(path, "7b7d")
-    with pytest.raises(WitnessError, match=f"^boot input {number} .local. is not the one in the manifest"):
-        WitnessReader(altered)
-    path.unlink()
-    with pytest.raises(WitnessError, match=f"lacks boot input {number} "):
-        WitnessReader(altered)
+def test_boot_inputs_are_compared_with_the_manifest(altered: Path) -> None:
+    for number in (1, 4, 5, 6):
+        path = _path(altered, KeyType.LOCAL, number.to_bytes(32, "big"))
+        content = path.read_text()
+        _replace(path, "7b7d")
+        with pytest.raises(WitnessError, match=f"^boot input {number} .local. is not the one in the manifest"):
+            WitnessReader(altered)
+        path.unlink()
+        with pytest.raises(WitnessError, match=f"lacks boot input {number} "):
+            WitnessReader(altered)
+        path.write_text(content)
 
 
 def test_a_manifest_of_other_blocks_is_refused(altered: Path) -> None:
