@@ -201,6 +201,10 @@ async def test_errors_and_statuses_of_the_engine(
     assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("INVALID", "bad root")
     with pytest.raises(TemporaryError, match="the answer to engine_newPayloadV4 is malformed: Expected `object`"):
         await client.ask(api.NewPayload(payload))
+    engine.answers["engine_getPayloadV4"] = [{"executionPayload": {"gasUsed": 5}}, {}]
+    for text in (r"got `int` - at `\$\.gasUsed`", "cannot be read: "):
+        with pytest.raises(TemporaryError, match=f"^execution engine 127.0.0.1:.*{text}"):
+            await client.ask(api.GetPayload(bytes(8), payload.timestamp))
     engine.answers["eth_getBlockByNumber"] = [
         *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
         *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
