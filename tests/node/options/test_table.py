@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from rollup_node.node.options.option import VARIABLE_PREFIX
-from rollup_node.node.options.table import OPTIONS, SECTIONS, SHARED_VARIABLE
+from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.stages.l1.receipts import KINDS
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.table import FORK_NAMES, OVERRIDABLE
@@ -52,13 +52,6 @@ def test_each_option_sets_a_field_or_is_used_or_says_that_it_has_no_effect() -> 
     assert all(option.warning is not None and option.field is None for option in without)
     unused = [name for name, option in OPTIONS.items() if option.field is None and name not in read_names()]
     assert set(unused) <= {option.name for option in without}
-
-
-def test_the_shared_variable_is_that_of_the_first_option() -> None:
-    assert [OPTIONS[name].variable for name in SHARED_VARIABLE] == [
-        "NODE_L1_BEACON",
-        "NODE_L1_BEACON_FETCH_ALL_SIDECARS",
-    ]
 
 
 def test_every_fork_from_canyon_on_can_be_overridden() -> None:

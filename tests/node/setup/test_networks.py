@@ -16,7 +16,6 @@ from rollup_node.node.setup.networks import (
     NETWORKS_FILE,
     find_network,
     network_names,
-    network_of_chain,
     network_of_config,
     new_name,
     with_departure,
@@ -75,12 +74,6 @@ def test_an_unknown_network_gives_the_nearest_names(name: str, text: str) -> Non
     with pytest.raises(OptionError) as caught:
         find_network(name)
     assert str(caught.value).startswith(text)
-
-
-def test_a_chain_is_found_by_its_id() -> None:
-    result = network_of_chain(10)
-    assert result is not None and result.name == "op-mainnet"
-    assert network_of_chain(424242) is None
 
 
 LAGOON = {
