@@ -463,13 +463,13 @@ def recorded_safe_head(number: int, highest: int) -> Lookup[L2BlockRef | None]:
     """Look for the last recorded safe head that is on both chains, at which the database then ends [SDB9].
 
     `number` is the L2 block that the heads are set at without one, `highest` that of the synced block."""
-    found = yield FindSafeHeads(number)
-    if not isinstance(found, FoundSafeHeads) or found.last is None:
+    heads = yield FindSafeHeads(number)
+    if not isinstance(heads, FoundSafeHeads) or heads.last is None:
         return None
-    entry = yield from _last_usable(found.last, number, highest)
-    if entry is None and found.first_from is not None and (yield from _is_usable(found.first_from, highest)):
-        entry = found.first_from
-    if entry != found.last:
+    entry = yield from _last_usable(heads.last, number, highest)
+    if entry is None and heads.first_from is not None and (yield from _is_usable(heads.first_from, highest)):
+        entry = heads.first_from
+    if entry != heads.last:
         yield KeepSafeHeads(entry)
     block = None if entry is None else (yield engine_api.GetBlockRef(entry.safe_head.number))
     return block if isinstance(block, L2BlockRef) else None

@@ -195,8 +195,8 @@ def test_the_file_is_as_the_model_after_every_write(history: list[SafeHeadWrite]
         store.write(write)
         model.write(write)
         assert entries_of(store) == model.entries
-        for wanted in (FindSafeHeads(4), FindSafeHeads(4, below=4)):
-            assert store.find(wanted) == model.find(wanted)
+        for request in (FindSafeHeads(4), FindSafeHeads(4, below=4)):
+            assert store.find(request) == model.find(request)
     for number in range(50):
         assert store.at_l1(number) == model.at_l1(number)
         wanted = model.l1_of(number)
