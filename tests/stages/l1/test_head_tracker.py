@@ -32,19 +32,6 @@ def tracker() -> HeadTracker:
     return HeadTracker()
 
 
-def test_heads_advance_one_by_one_and_over_gaps(tracker: HeadTracker) -> None:
-    assert [tracker.update_head(block(n)) for n in (5, 6, 6, 7, 20)] == [
-        HeadChange.ADVANCED,
-        HeadChange.ADVANCED,
-        HeadChange.SAME,
-        HeadChange.ADVANCED,
-        HeadChange.ADVANCED,
-    ]
-    assert tracker.head == block(20)
-    assert at(tracker, 20) == block(20)
-    assert at(tracker, 7) is None
-
-
 def test_a_reorg_keeps_the_ancestors_of_the_new_head(tracker: HeadTracker) -> None:
     for n in range(1, 11):
         tracker.update_head(block(n))
@@ -138,6 +125,8 @@ def test_recent_heads_are_bounded(tracker: HeadTracker) -> None:
         tracker.update_head(block(n))
     assert at(tracker, 4) is None
     assert at(tracker, 5) is not None
+    assert tracker.update_head(block(MAX_RECENT + 9)) is HeadChange.ADVANCED
+    assert at(tracker, MAX_RECENT + 4) is None, "a gap is between them"
 
 
 CHAIN = FakeL1Chain(10)

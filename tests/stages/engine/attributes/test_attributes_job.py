@@ -67,6 +67,3 @@ def test_only_blocks_that_may_lack_gas_are_asked_about() -> None:
     assert may_lack_gas(attributes(400_000, 500_001)), "with the deposit's 100,000"
     unknown = msgspec.structs.replace(attributes(LIMIT), transactions=(b"\x7d\xc0", b"\x7e\xc0", b""))
     assert not may_lack_gas(unknown)
-
-
-# --- in the handler ------------------------------------------------------------------------------------------------

@@ -44,6 +44,9 @@ async def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: 
         )
         assert node.health == ()
         assert b'refs_number{layer="l2",type="l2_safe"} 3.0' in node.meter.text()
+        node.move_l1(105, 101)
+        await node.until(lambda: engine.finalized == parent.hash)
+        await node.until(lambda: node.status is not None and node.status.finalized == parent)
 
 
 async def test_an_idle_engine_that_goes_away_is_noticed(
@@ -94,21 +97,6 @@ async def test_forks_are_asked_for_daily_and_of_an_engine_that_is_away_soon(
         is_away[0] = False
         assert await watch.step() == DAY_SECONDS
         assert [item for item in published if isinstance(item, ForkDoubts)] == [ForkDoubts((doubt,))]
-
-
-async def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    refs = follow(chain, engine, 6)
-    async with run() as node:
-        start = await node.start()
-        for sequence in (1, 2, 3):
-            parent = refs[sequence - 1]
-            await node.derive(start, sequence, parent, chain.attributes(parent, 100), 100 + sequence)
-        node.move_l1(105, 102)
-        await node.until(lambda: engine.finalized == refs[2].hash)
-        await node.until(lambda: node.status is not None and node.status.finalized == refs[2])
-        node.move_l1(106, 101)
-        node.move_l1(107, 105)
-        await node.until(lambda: engine.finalized == refs[3].hash)
 
 
 # --- control and sequencing ----------------------------------------------------------------------------------------
