@@ -80,6 +80,22 @@ class Round:
         return caught.value
 
 
+def test_a_round_compares_everything_once_and_imports() -> None:
+    played = Round().play(status())
+    numbers = [100 + 8 // 6, 100 + 14 // 6, 104]
+    assert played.asked == [
+        GetFollowStatus(),
+        *(GetL1BlockRef(number, fresh=number == 101) for number in numbers),
+        *(GetBlockRef(number) for number in (16, 14, 8)),
+    ]
+    assert played.source.ready
+    assert played.source.imported(HEADS) == Heads(REFS[20], REFS[16], REFS[14], REFS[8])
+    played.source.succeeded()
+    assert played.source.current_l1 == CHAIN.l1_ref(104)
+    assert played.source.next(HEADS, 3.9) is None
+    assert played.source.next(HEADS, 4.0) == GetFollowStatus()
+
+
 def test_a_block_from_the_future_is_refused_at_once() -> None:
     """[FSR6] By the clock of this machine, with the tolerance that gossiped blocks have [VAL6]."""
     played = Round()
