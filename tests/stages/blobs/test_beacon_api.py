@@ -24,7 +24,7 @@ from rollup_node.stages.blobs.beacon_api import (
     parse_ssz_blobs,
     parse_ssz_sidecars,
 )
-from rollup_node.stages.blobs.kzg import versioned_hash
+from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
@@ -84,6 +84,14 @@ def test_sidecars_without_a_proof(proof: dict[str, object], small_blobs: KnownBl
     expected = (OfferedBlob(known.blob, known.commitment, None),)
     assert parse_sidecars(body([{**sidecar, "signed_block_header": None}]), [known.hash]) == expected
     assert parse_sidecars(orjson.dumps([sidecar]), [known.hash]) == expected
+
+
+@pytest.mark.parametrize("size", [1, BLOB_SIZE - 1, BLOB_SIZE + 1, 129 * BLOB_SIZE])
+def test_malformed_ssz(size: int) -> None:
+    with pytest.raises(BeaconResponseError):
+        parse_ssz_blobs(bytes(size))
+    with pytest.raises(BeaconResponseError):
+        parse_ssz_sidecars(bytes(size), ())
 
 
 def block(**members: object) -> bytes:

@@ -2,6 +2,7 @@
 meanwhile [UPG24, UPG26]."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold
 from rollup_node.stages.engine.core.attributes_row import UpgradeDiffers
@@ -97,6 +98,25 @@ def test_with_another_dependency_set_no_bundle_is_chosen() -> None:
     repeat(harness, BatchParent(2, refs[2].hash))
     assert hold(harness).confirmed and hold(harness).other.same_bundle
     assert chosen(harness) == []
+
+
+@pytest.mark.parametrize(
+    ("safe", "replaced", "kept", "confirmed"),
+    [
+        pytest.param(0, 1, 1, True, id="L1 keeps batches of blocks that the sequencer replaced"),
+        pytest.param(3, 2, 3, True, id="what this node derived with the right bundle stays"),
+        pytest.param(0, 3, None, False, id="a later block that L1 replaces decides nothing"),
+    ],
+)
+def test_batches_on_other_branches_contradict_nothing(
+    safe: int, replaced: int, kept: int | None, confirmed: bool
+) -> None:
+    """Batches go on from another block of a height, and from the engine's block of another."""
+    harness, refs = waiting(rollup_with(THEIRS), safe)
+    engine_s = [] if kept is None else [BatchParent(kept, refs[kept].hash[:20])]
+    repeat(harness, BatchParent(replaced, b"\x07" * 20), *engine_s)
+    assert hold(harness).confirmed is confirmed and hold(harness).own is bool(safe)
+    assert harness.heads.unsafe == refs[-1]
 
 
 def test_what_this_node_derived_with_a_wrong_bundle_is_replaced() -> None:

@@ -70,6 +70,17 @@ def test_a_run_is_recorded_beside_its_blocks(chain: ChainFixture) -> None:
     assert harness.record.entries[-1].safe_head.number == 11
 
 
+def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
+    """[SDB2]"""
+    harness = recording(chain)
+    harness.derive(concluding=False)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
+    assert harness.open == []
+    assert harness.waiting is None and harness.core.heads is not None
+    assert harness.heads.pending_safe.number == 1 and harness.heads.safe.number == 0
+    assert isinstance(until_written(harness).call, SafeHeadEntry)
+
+
 def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> None:
     """A start search ends at the finalized head: a safe head that is final and not recorded would never be."""
     harness = recording(chain)

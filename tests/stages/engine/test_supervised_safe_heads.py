@@ -67,6 +67,13 @@ def test_an_older_or_repeated_promotion_changes_nothing(harness: CoreHarness, re
     assert recorded(harness) == [*RECORDED, (105, 3)] and harness.status.safe == refs[3]
 
 
+def test_after_an_l1_reorg_a_promotion_may_have_a_lower_l1_block(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
+    """[SDB11, SDB14]"""
+    decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
+    promote(harness, 3, 103)
+    assert recorded(harness) == [(0, 0), (103, 3)] and harness.status.safe == refs[3]
+
+
 def test_blocks_that_were_read_before_a_reset_are_not_promoted(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[IOP28]"""
     before = harness.core.reset_count
@@ -109,3 +116,12 @@ def test_promotions_during_a_start_wait_for_its_heads(harness: CoreHarness, refs
     harness.run_until_idle()
     assert recorded(harness) == [*RECORDED, (105, 3), (106, 4)]
     assert harness.status.safe == refs[4] and harness.engine.safe == refs[4].hash
+
+
+def test_another_start_drops_the_promotions_that_wait(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
+    """[IOP28]"""
+    start = ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2]))
+    harness.core.decide(start, harness.now)
+    harness.core.decide(Promote("safe", refs[3], harness.chain.l1_ref(105)), harness.now)
+    decide(harness, start)
+    assert recorded(harness) == RECORDED and harness.status.safe == refs[2]

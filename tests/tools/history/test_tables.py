@@ -29,6 +29,14 @@ def test_rows_are_partitioned_by_the_utc_day_of_their_l1_block() -> None:
 ROW = {"l1_number": 1, "l1_hash": "0x01", "l1_time": 2, "l2_number": 3, "l2_hash": None}
 
 
+@pytest.mark.parametrize("line", ["{", "[1]", "5", "null"])
+def test_a_line_that_is_no_row(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(line)
+    with pytest.raises(ValueError):
+        list(rows(path, ("a",)))
+
+
 def test_parquet_that_is_damaged_or_of_another_table(tmp_path: Path) -> None:
     source, path = tmp_path / "x.jsonl", tmp_path / "x.parquet"
     source.write_text(json.dumps(ROW))

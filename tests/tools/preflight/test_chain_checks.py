@@ -16,6 +16,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import SERVER_ERROR
+from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.types import BlobRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.preflight.chain_checks import (
@@ -30,6 +31,7 @@ from rollup_node.tools.preflight.chain_checks import (
     check_system_config,
     find_blob_block,
     probe_blobs,
+    read_block,
 )
 from tests.node.checks.test_execution import ask
 from tests.support.servers.checked_endpoints import GENESIS, METHODS, SAFE, CheckedEndpoints
@@ -161,6 +163,13 @@ async def test_a_contract_that_does_not_say_and_an_inbox_without_data() -> None:
     inbox = await ask(methods, lambda client: check_inbox(client, ZORA, head, bytes(20)))
     assert system.level is inbox.level is FindingLevel.NOT_CHECKED
     assert inbox.text.startswith("L1 blocks 0 to 2 have no transaction to 0x")
+
+
+@pytest.mark.parametrize("change", [{"number": "ten"}, {"hash": "0x"}, {"timestamp": "soon"}])
+async def test_what_is_no_block(change: dict[str, str]) -> None:
+    answer = {"eth_getBlockByNumber": lambda *_: BLOCK | change}
+    with pytest.raises(HexError):
+        await ask(answer, lambda client: read_block(client, "latest"))
 
 
 @pytest.mark.sign("FINALITY-STALE", check=True)

@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
-from rollup_node.stages.derivation.reasons.l1 import ResetBaseMismatch
+from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
@@ -79,6 +79,19 @@ def test_what_is_not_needed_is_refused() -> None:
     assert not deriver.add_l2_blocks(1, 2, ())
     assert deriver.add_l1_block(base)
     assert not deriver.add_l1_block(base)
+
+
+def test_blobs_that_are_not_found_need_a_reset() -> None:
+    chain = RollupChain(GRANITE)
+    chain.mine(inbox=[blobs([b"\1" * 32])])
+    chain.run()
+    assert isinstance(chain.last_output, outputs.NeedBlobs)
+    chain.deriver.blobs_not_found(bytes(32))
+    chain.run()
+    assert isinstance(chain.last_output, outputs.NeedBlobs), "another block's"
+    chain.deriver.blobs_not_found(chain.l1.last.header.hash)
+    chain.run()
+    assert chain.reset_reason == BlobsNotFound(FIRST_L1 + 1)
 
 
 # --- outputs -------------------------------------------------------------------------------------------------------

@@ -105,3 +105,11 @@ def test_a_fork_that_only_the_engine_has_is_a_doubt() -> None:
     rollup = msgspec.structs.replace(SEPOLIA, fork_times=times)
     for at, reasons in ((LAGOON, ["the rollup config has no time of it"]), (int(NOW), []), (1 << 63, [])):
         assert [doubt.reason for doubt in fork_doubts(rollup, None, {"lagoonTime": at}, "", NOW)] == reasons
+
+
+def test_forks_that_change_no_block_concern_no_engine() -> None:
+    """[ENG42]"""
+    times = {"canyon": 5, "delta": int(NOW) + 5, "ecotone": int(NOW) + 10}
+    rollup = msgspec.structs.replace(SEPOLIA, fork_times=times)
+    (doubt,) = fork_doubts(rollup, None, {}, "", NOW)
+    assert (doubt.fork, doubt.time) == ("ecotone", int(NOW) + 10)

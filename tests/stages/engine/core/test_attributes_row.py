@@ -47,3 +47,10 @@ def test_attributes_of_an_earlier_start_are_answered_by_the_current_one(
     harness.request(msgspec.structs.replace(message, reset=message.reset + later), harness.derivation)
     assert len(harness.sent(PipelineStart)) == starts
     assert (harness.core.attributes.run.offered is not None) is taken
+
+
+def test_attributes_are_not_taken_while_another_start_is_on_its_way(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.core.session.restart_wanted = True
+    harness.request(derived(harness), harness.derivation)
+    assert harness.core.attributes.run.offered is None

@@ -70,6 +70,19 @@ def test_a_block_is_opened_sealed_and_committed(chain: ChainFixture) -> None:
     assert commit(harness, 4, payload) == control.BuildResponse(4, None), "the present head may be committed again"
 
 
+def test_a_block_on_an_older_parent_replaces_the_tip(chain: ChainFixture) -> None:
+    """The engine's head goes back to the node's until the block is committed."""
+    harness = started(chain)
+    tip = build_on(harness, chain.genesis, 1)
+    commit(harness, 3, tip)
+    harness.engine.pool = [chain.user]
+    attributes = chain.attributes(chain.genesis, chain.genesis.l1_origin.number)
+    empty = build_on(harness, chain.genesis, 6, msgspec.structs.replace(attributes, no_tx_pool=True))
+    assert empty.block_hash != tip.block_hash and harness.engine.head == tip.block_hash
+    assert commit(harness, 8, empty) == control.BuildResponse(8, None)
+    assert harness.status.unsafe == chain.ref(empty) and harness.engine.head == empty.block_hash
+
+
 def test_a_wrong_parent(chain: ChainFixture) -> None:
     harness = started(chain)
     attributes = chain.attributes(chain.genesis, 100)

@@ -271,6 +271,17 @@ def test_exhausted_l1_is_repeated_until_the_next_block_is_provided() -> None:
     assert sources == [harness.chain.l1_ref(origin.number + 2)] * 2
 
 
+def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
+    for restart in (CoreHarness.restart_derivation, lambda node: decide(node, ForceStart(None))):
+        harness = managed_core()
+        harness.report_idle()
+        take_events(harness)
+        restart(harness)
+        harness.derive_block()
+        elapse(harness, 12.0)
+        assert not any(event.exhaust_l1 for event in take_events(harness))
+
+
 def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     harness = waiting(interop_chain())
     problems = [action for action in harness.actions if isinstance(action, ShowProblem)]

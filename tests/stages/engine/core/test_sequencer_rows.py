@@ -304,6 +304,21 @@ def test_a_stop_without_heads_is_answered_with_the_last_known_head() -> None:
     assert harness.responses[-1] == control.ControlResponse(3, "sequencer not running", None)
 
 
+def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() -> None:
+    """[SEQ27] A forkchoice update is due for another reason, and the engine is away."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.derive()
+    while harness.core.heads is None or harness.heads.unsafe.number == 0:
+        for pending in harness.step():
+            harness.answer(pending)
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    harness.request(control.StopSequencerRequest(1))
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    assert [response.id for response in harness.responses] == [1] and harness.responses[0].error is None
+
+
 def test_admin_requests_are_bounded_and_known() -> None:
     chain, now = chain_with(), Instant(1_000.0, 50.0)
     state = CoreState(config_of(chain, sequencer_enabled=True))

@@ -111,6 +111,13 @@ def test_a_block_from_the_future_while_the_engine_syncs() -> None:
     assert node.harness.done(act.ResetStarted) == [] and node.harness.done(act.WorkFailed) == []
 
 
+def test_blocks_below_the_target_do_not_pile_up() -> None:
+    node = Node()
+    for number in range(2, 11):
+        node.gossip(number)
+    assert node.harness.done(act.UnsafeQueueChanged)[-1].length == 1
+
+
 @pytest.mark.sign("EL-SYNC-STALLED", readyz=True)
 def test_an_engine_without_peers_is_a_problem_with_a_hint_and_goes_on_when_it_has_them() -> None:
     node = Node()

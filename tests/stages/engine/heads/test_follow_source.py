@@ -16,6 +16,7 @@ from rollup_node.stages.engine.calls.calls import (
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.follow_source import (
+    HOLD_BLOCK_TIMES,
     HOLD_EVERY_SECONDS,
     MAX_FUTURE_SECONDS,
     FollowError,
@@ -35,6 +36,7 @@ REFS = CHAIN.build(24)
 OTHERS = CHAIN.build(24, users=[CHAIN.user])
 HEADS = Heads(REFS[20], REFS[10], REFS[10], REFS[6])
 UNIX = float(REFS[24].timestamp)
+HOLD = HOLD_BLOCK_TIMES * CHAIN.rollup.block_time
 
 
 def status(local_safe: int = 16, safe: int = 14, finalized: int = 8) -> FollowStatus:
@@ -76,6 +78,22 @@ class Round:
         with pytest.raises(FollowError) as caught:
             self.play(follow_status)
         return caught.value
+
+
+def test_a_round_compares_everything_once_and_imports() -> None:
+    played = Round().play(status())
+    numbers = [100 + 8 // 6, 100 + 14 // 6, 104]
+    assert played.asked == [
+        GetFollowStatus(),
+        *(GetL1BlockRef(number, fresh=number == 101) for number in numbers),
+        *(GetBlockRef(number) for number in (16, 14, 8)),
+    ]
+    assert played.source.ready
+    assert played.source.imported(HEADS) == Heads(REFS[20], REFS[16], REFS[14], REFS[8])
+    played.source.succeeded()
+    assert played.source.current_l1 == CHAIN.l1_ref(104)
+    assert played.source.next(HEADS, 3.9) is None
+    assert played.source.next(HEADS, 4.0) == GetFollowStatus()
 
 
 def test_a_block_from_the_future_is_refused_at_once() -> None:
@@ -128,6 +146,19 @@ def test_a_target_is_kept_until_the_engine_has_it() -> None:
     played.play(status(24, 24))
     assert played.asked[-1] != GetBlockRef(REFS[23].hash), "the engine has it and does not take it"
     assert played.source.moved(HEADS) == Heads(REFS[24], REFS[24], REFS[24], REFS[6])
+
+
+def test_the_chain_is_held_for_a_few_block_times_while_the_engine_fetches() -> None:
+    """[FSR3] The source is asked each second meanwhile, and after that at its rhythm, for its chain as well [FSR8]."""
+    played, times = Round(), []
+    for _ in range(12):
+        played.play(status(22, 22)).source.wait_for_sync(played.now)
+        times.append((played.now, played.source.holds(played.now)))
+    held = [(float(second), second < HOLD) for second in range(int(HOLD) + 1)]
+    later = [(HOLD + played.source.interval * number, False) for number in range(1, 12 - int(HOLD))]
+    assert times == held + later
+    statuses = [call for call in played.asked if isinstance(call, GetFollowStatus)]
+    assert [call.check_chain for call in statuses] == [not held for _, held in times]
 
 
 def test_the_chain_is_held_once_a_minute_for_blocks_that_do_not_come() -> None:

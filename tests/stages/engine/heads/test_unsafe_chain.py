@@ -135,6 +135,15 @@ def queue_of(*payloads: ExecutionPayload, most: int = MAX_BYTES) -> UnsafeQueue:
     return queue
 
 
+def test_blocks_are_counted_with_their_transactions() -> None:
+    assert size_of(block(1)) == 1000
+    assert size_of(block(1, transactions=(b"abc", b""))) == 1000 + 3 + 2 * 24
+    queue = queue_of(block(1, transactions=(b"abc",)), block(2))
+    assert (len(queue), queue.bytes) == (2, 2027)
+    queue.next(queue_heads(5))
+    assert (len(queue), queue.bytes) == (0, 0)
+
+
 def test_beyond_the_bound_the_lowest_numbers_go_first() -> None:
     queue = queue_of(block(7), block(5), block(6), most=3000)
     assert queue.add(block(9))

@@ -100,6 +100,14 @@ def test_unsolicited_responses_are_dropped() -> None:
     assert calls.count(DiscoveryPurpose.REVALIDATE) == 1
 
 
+def test_part_of_the_responses_counts_after_the_timeout() -> None:
+    calls, call = submitted_call((256,))
+    first = response(messages.Nodes(call.request_id, 9, ()))
+    assert calls.handle_response(first, LOCAL_ENR, 10.1) is None
+    assert calls.expire(LOCAL_ENR, 10.2) == []
+    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [DiscoveryResult(call, True)]
+
+
 def test_invalid_and_unrequested_records_are_skipped() -> None:
     at_other_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) < 256)
     at_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
