@@ -83,12 +83,6 @@ def test_a_second_result_is_only_counted(harness: SchedulerHarness) -> None:
     assert harness.counters["task_duplicates"] == 1
 
 
-def test_a_result_for_a_former_incarnation_is_ignored(harness: SchedulerHarness) -> None:
-    harness.submit()
-    harness.scheduler.task_result((6 << TASK_ID_SHIFT) + 1, "old", harness.now)
-    assert harness.scheduler.take_completed() == [] and harness.scheduler.outstanding == 1
-
-
 def test_a_cancelled_task_is_not_sent_and_its_result_ignored(harness: SchedulerHarness) -> None:
     first, second = harness.submit(), harness.submit()
     harness.scheduler.cancel(second)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rollup_node.ipc.bus.transport import INLINE_LIMIT, Transport, split_frames, split_routed_frames
+from rollup_node.ipc.bus.transport import INLINE_LIMIT, Transport, split_routed_frames
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.codec import (
@@ -45,30 +45,12 @@ def envelope(sender: ProcessId = PEER) -> Envelope:
     return Envelope(*sender, 7, 0, None)
 
 
-def test_a_message_has_two_frames() -> None:
-    header = encode_header(envelope())
-    assert split_frames([header, b"x"]) == (envelope(), b"x")
-    for frames in ([], [header], [header, b"x", b"y"]):
-        with pytest.raises(MessageRejected, match=f"{len(frames)} frames instead of 2"):
-            split_frames(frames)
-
-
 def test_a_routed_message_comes_from_the_process_that_its_header_names() -> None:
     header = encode_header(envelope())
     assert split_routed_frames([PEER.routing_id(), header, b"x"]) == (envelope(), b"x")
     for other in (ME.routing_id(), b"stranger"):
         with pytest.raises(MessageRejected, match="the header names slot 1, the routing id is"):
             split_routed_frames([other, header, b"x"])
-
-
-def test_senders_are_checked(transport: Transport) -> None:
-    assert transport.check_sender(envelope(), (1,)) == PEER
-    with pytest.raises(MessageRejected, match="slot 1 may not send on this channel"):
-        transport.check_sender(envelope(), (2,))
-    with pytest.raises(MessageRejected, match="slot 1 has not reached incarnation 4"):
-        transport.check_sender(envelope(ProcessId(1, 4)), (1,))
-    with pytest.raises(StaleMessage, match="slot 1 incarnation 2"):
-        transport.check_sender(envelope(ProcessId(1, 2)), (1,))
 
 
 def test_small_payloads_travel_inline_and_large_ones_in_the_arena(
@@ -91,15 +73,6 @@ def test_a_failed_send_frees_its_chunks(transport: Transport) -> None:
     socket.works = False
     assert not transport.send(socket, (), PEER.slot, LARGE)
     assert transport.counters["sends_failed"] == 1 and transport.arenas[0].free == 2
-
-
-def test_chunks_of_replaced_readers_are_freed(transport: Transport) -> None:
-    transport.send(RecordingSocket(), (), PEER.slot, LARGE)
-    transport.release_dead_readers()
-    assert transport.arenas[0].free == 1
-    transport.liveness.start(PEER.slot, 4)
-    transport.release_dead_readers()
-    assert transport.arenas[0].free == 2
 
 
 def test_a_payload_that_is_gone_is_lost(transport: Transport, memory: tuple[LivenessTable, dict[int, Arena]]) -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.ipc.shared_memory.arena import Descriptor
@@ -42,22 +42,6 @@ def test_a_message_survives_the_round_trip(message: EchoRequest | HealthState) -
 def test_encoding_a_message_of_another_channel_is_a_bug() -> None:
     with pytest.raises(TypeError, match="this channel carries EchoRequest, HealthState, not HeadState"):
         Codec(EchoRequest | HealthState).encode(HeadState(1))
-
-
-def test_a_member_of_another_union_is_rejected() -> None:
-    with pytest.raises(MessageRejected, match="malformed message"):
-        Codec(EchoRequest | HealthState).decode(Codec(HeadState).encode(HeadState(1)))
-
-
-@settings(max_examples=300)
-@given(st.binary(max_size=200))
-def test_random_bytes_are_rejected(octets: bytes) -> None:
-    for decode in (decode_header, Codec(EchoRequest | HealthState).decode):
-        try:
-            decode(octets)
-        except MessageRejected:
-            continue
-        assert octets[:1] >= b"\x91", "only a typed array is ever decoded"
 
 
 @pytest.mark.parametrize(

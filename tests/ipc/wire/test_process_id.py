@@ -16,8 +16,3 @@ def test_a_routing_id_names_its_process(slot: int, incarnation: int) -> None:
 def test_other_bytes_name_no_process(routing_id: bytes) -> None:
     process_id = process_id_of(routing_id)
     assert process_id is None or process_id.routing_id() == routing_id
-
-
-def test_zeromq_accepts_the_routing_id() -> None:
-    routing_id = ProcessId(0, 0).routing_id()
-    assert routing_id[0] != 0 and len(routing_id) <= 255

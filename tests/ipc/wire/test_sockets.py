@@ -75,11 +75,6 @@ def test_the_longest_path_that_the_system_binds(factory: SocketFactory, tmp_path
         socket_path(tmp_path, "c" * (room + 1))
 
 
-def test_a_closed_socket_leaves_no_file(factory: SocketFactory, tmp_path: Path) -> None:
-    factory.open(zmq.ROUTER).close()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_send_after_the_close_fails(factory: SocketFactory) -> None:
     """While a process stops, requests may still be answered."""
     socket = factory.open(zmq.DEALER)

@@ -22,14 +22,6 @@ def test_an_address_loses_the_connection_that_has_waited_longest() -> None:
     assert table.crowded_out(fourth) is None
 
 
-def test_idle_connections_do_not_push_out_calls_nor_calls_requests() -> None:
-    table = ConnectionTable(LIMITS)
-    connections = opened(table, *["10.0.0.1"] * 4)
-    for time, (responding, out) in enumerate(((0, 1), (2, 0), (1, 0)), start=5):
-        table.enter(connections[responding], Phase.RESPONSE, float(time))
-        assert table.crowded_out(connections[3]) is connections[out]
-
-
 def test_clients_that_send_requests_without_end_do_not_push_out_a_first_request() -> None:
     table = ConnectionTable(LIMITS)
     honest, busy, busier, newcomer = opened(table, *["10.0.0.1"] * 4)

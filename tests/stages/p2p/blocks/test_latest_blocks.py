@@ -72,12 +72,6 @@ def test_blocks_of_peers_that_descend_from_the_head_alone() -> None:
     assert latest(None, *BLOCKS[3:6]).above(at(2)) == ()
 
 
-def test_a_chain_of_own_blocks_and_those_of_peers_above_them() -> None:
-    """Another sequencer has taken over."""
-    assert latest(Own(BLOCKS[:5]), *BLOCKS[5:7]).above(at(3)) == tuple(BLOCKS[3:7])
-    assert latest(Own(BLOCKS[5:7]), *BLOCKS[3:5]).above(at(3)) == tuple(BLOCKS[3:7]), "and has given back"
-
-
 def test_the_longer_of_two_chains() -> None:
     assert latest(Own(BLOCKS[:3]), *OTHERS).above(at(2)) == tuple(OTHERS)
     assert latest(Own(BLOCKS[:5]), *OTHERS).above(at(2)) == tuple(BLOCKS[2:5])

@@ -81,10 +81,6 @@ def manager(low: int = 3, high: int = 5, grace: float = 30.0) -> ConnectionManag
     return ConnectionManager(low, high, grace)
 
 
-def test_trimming_goes_down_to_the_low_water_mark_youngest_first() -> None:
-    assert manager().peers_to_trim(peers(6), 1000.0) == [b"\x05", b"\x04", b"\x03"]
-
-
 def test_new_and_protected_peers_stay() -> None:
     connections = manager()
     connections.protect(b"\x05", "static")

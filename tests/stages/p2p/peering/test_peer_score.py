@@ -31,18 +31,6 @@ def test_weights_and_caps(app: peer_score.ApplicationScorer) -> None:
     assert app.score(B) == 0.0 and app.counts(B) == ReqRespScores()
 
 
-def test_only_counts_of_connected_peers_decay(app: peer_score.ApplicationScorer) -> None:
-    app.connected.add(A)
-    for peer in (A, B):
-        app.on_valid_response(peer, 0.0)
-    app.decay(2.0)
-    assert app.counts(A).valid_responses == pytest.approx(peer_score.DECAY)
-    assert app.counts(B).valid_responses == 1.0
-    for slot in range(2, 62):
-        app.decay(2.0 * slot)
-    assert app.counts(A).valid_responses == 0.0
-
-
 def test_counts_are_retained_for_a_while(app: peer_score.ApplicationScorer) -> None:
     app.on_response_error(A, 10.0)
     app.decay(1210.0)

@@ -71,14 +71,6 @@ def test_an_unexpected_block_is_rejected_at_once(quarantine: Quarantine) -> None
     assert quarantine.add(other, b"p").blocks == (other,), "another branch is trusted"
 
 
-def test_a_block_with_a_wrong_hash_is_rejected(quarantine: Quarantine) -> None:
-    forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
-    assert quarantine.add(forged, b"forger") == QuarantineRelease()
-    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease(), "the first with a hash is kept"
-    assert trust_block(quarantine, 6) == QuarantineRelease((), (b"forger",))
-    assert quarantine.add(BLOCKS[4], b"p").blocks == (BLOCKS[4],)
-
-
 def test_two_blocks_of_a_number_do_not_both_stay(quarantine: Quarantine) -> None:
     quarantine.add(block(4, 4, state_root=bytes(32)), b"a")
     assert quarantine.add(BLOCKS[3], b"b") == QuarantineRelease((), (b"a",))
