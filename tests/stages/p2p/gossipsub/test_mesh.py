@@ -110,25 +110,19 @@ def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted(harness: RouterH
 
 
 def test_no_graft_is_sent_during_backoff(harness: RouterHarness) -> None:
-    a, b = harness.add_peer("a"), harness.add_peer("b")
-    harness.receive_control(a, prune=[Prune(TOPIC, 30)])
-    harness.receive_control(b, prune=[Prune(TOPIC, 1 << 63)])
+    a, b, c = harness.add_peers(3)
+    for peer, backoff in ((a, 30), (b, 1 << 63), (c, None)):
+        harness.receive_control(peer, prune=[Prune(TOPIC, backoff)])
     harness.heartbeats(60)
     assert harness.mesh == []
-    harness.heartbeats(20)
-    assert harness.mesh == [a], "with the slack of prune backoffs"
+    for heartbeats in (20, 39):
+        harness.heartbeats(heartbeats)
+        assert harness.mesh == [a], "with the slack of prune backoffs"
+    harness.heartbeats(30)
+    assert harness.mesh == [a, c], "a minute where the peer names no time"
     harness.now += 3600.0
     harness.heartbeats(30)
-    assert set(harness.mesh) == {a, b}, "a backoff is at most an hour"
-
-
-def test_our_own_prune_starts_a_backoff(harness: RouterHarness) -> None:
-    (a,) = harness.add_members(1)
-    harness.receive_control(a, prune=[Prune(TOPIC)])
-    harness.heartbeats(119)
-    assert harness.mesh == []
-    harness.heartbeats(30)
-    assert harness.mesh == [a]
+    assert harness.mesh == [a, c, b], "a backoff is at most an hour"
 
 
 @pytest.mark.parametrize(("protocol", "backoff"), [(MESHSUB_10, None), (MESHSUB_11, 60)])

@@ -69,11 +69,6 @@ def test_a_block_of_unknown_origin_is_no_reorg(is_first: bool) -> None:
     assert refused_because(decide(signed(first), second), SAME_PARENT)
 
 
-def test_another_l1_block_of_the_same_number_shows_a_reorg() -> None:
-    assert decide(signed(record(5)), record(5, branch=1, at=origin(100, branch=1))) is None
-    assert refused_because(decide(signed(record(5)), record(5, branch=1, at=origin(101))), SAME_PARENT)
-
-
 def test_an_older_origin_counts_only_if_l1_has_replaced_the_other() -> None:
     """An endpoint of L1 that is behind makes the sequencer keep the older origin as well."""
     first, second = record(5, at=origin(101)), record(5, branch=1, at=origin(100))
@@ -111,13 +106,6 @@ def test_the_descendants_of_a_refused_block_are_refused_up_to_the_highest_signed
         refusal = decide(blocks, record(number, branch=1, parent=1), derived=number - 2)
         assert refused_because(refusal, "its parent was refused")
     assert decide(blocks, record(6, branch=1, parent=1)) is None, "nothing was signed at this height"
-
-
-def test_the_child_of_a_refused_block_is_signed_once_that_is_derived() -> None:
-    """A batcher had posted the second block 3."""
-    blocks = signed(*(record(number) for number in range(1, 6)))
-    assert decide(blocks, record(3, branch=1)) is not None
-    assert decide(blocks, record(4, branch=1, parent=1), derived=3) is None
 
 
 def test_a_block_that_was_never_handed_over_takes_its_height_too() -> None:
