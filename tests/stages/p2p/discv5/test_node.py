@@ -52,7 +52,7 @@ def are_discovered(nodes: list[SimulatedNode]) -> bool:
 
 def test_nodes_find_each_other_by_one_bootnode_and_lookups_the_closest_ones(network: Discv5Simulation) -> None:
     boot = network.add("boot", ONE, peers_wanted=False)
-    nodes = network.add_many(18, boot=[boot])
+    nodes = network.add_many(12, boot=[boot])
     network.run(40, until=lambda: are_discovered(nodes))
     assert are_discovered(nodes)
     everyone = list(network.nodes.values())
@@ -132,17 +132,17 @@ def test_our_address_is_learned_from_a_majority(network: Discv5Simulation) -> No
 
 def test_lookups_stop_when_there_are_enough_peers(network: Discv5Simulation) -> None:
     boot = network.add("boot", ONE, peers_wanted=False)
-    nodes = network.add_many(6, boot=[boot])
-    network.run(30)
+    nodes = network.add_many(3, boot=[boot])
+    network.run(20)
     for node in nodes:
         node.node.peers_wanted = False
     before = sum(node.sent for node in nodes)
-    network.run(60)
+    network.run(40)
     idle = sum(node.sent for node in nodes) - before
     for node in nodes:
         node.node.peers_wanted = True
     before = sum(node.sent for node in nodes)
-    network.run(60)
+    network.run(40)
     assert sum(node.sent for node in nodes) - before > 5 * idle
 
 
