@@ -10,7 +10,6 @@ from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDI
 from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
 from rollup_node.stages.p2p.gossipsub.validation_queue import (
-    MAX_SAVED,
     MIN_PEERS,
     TOTAL_SHARE,
     SeenCache,
@@ -101,15 +100,6 @@ def test_the_share_shrinks_with_more_peers() -> None:
     for number in range(4 * MIN_PEERS):
         budget.charge(bytes([number]), 0.1, 0.0)
     assert budget.delay(b"\x00", 0.0) == pytest.approx(0.1 * 4 * MIN_PEERS / TOTAL_SHARE)
-
-
-def test_savings_are_bounded() -> None:
-    budget = WorkBudget()
-    budget.charge(A, 0.0, 0.0)
-    budget.charge(A, MAX_SAVED, 1e6)
-    assert budget.delay(A, 1e6) == 0.0
-    budget.charge(A, 0.1, 1e6)
-    assert budget.delay(A, 1e6) > 0.0
 
 
 def test_op_node_ids_include_the_topic() -> None:
