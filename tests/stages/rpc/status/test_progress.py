@@ -224,7 +224,7 @@ SYNCS = UnreadyReason("engine", Problem(None, EL_SYNC, "the execution engine syn
     ("faults", "derives", "line"),
     [
         ((SYNCS, AWAY), True, Line("EL sync", {"for": f"engine: {SYNCS.problem}", "others": 1})),
-        ((AWAY,), True, Line("waiting", {"for": "blobs: away"})),
+        ((AWAY,), True, Line("waiting", {"for": "blobs: away", "safe": "8", "l1": "1/9"})),
         ((), False, Line("following", {})),
     ],
 )
