@@ -14,6 +14,7 @@ from rollup_node.tools.history.manifest import (
     L1Range,
     ManifestError,
     OpenChannel,
+    RunConfig,
     decode_manifest,
     default_warmup,
     plan_ranges,
@@ -65,6 +66,12 @@ def test_a_plan_covers_each_block_once(first: int, more: int, size: int) -> None
 def test_what_is_no_plan(first: int, last: int, size: int) -> None:
     with pytest.raises(ValueError):
         plan_ranges(first, last, size)
+
+
+def test_runs_differ_by_their_digest_in_each_field() -> None:
+    run = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
+    others = [msgspec.structs.replace(run, **{name: "another"}) for name in RunConfig.__struct_fields__]
+    assert len({item.digest for item in (run, *others)}) == 1 + len(others)
 
 
 def test_chains_differ_and_a_warmup_is_a_channel_timeout() -> None:

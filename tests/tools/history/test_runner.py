@@ -7,6 +7,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest import mock
 
 import msgspec
 import pytest
@@ -189,6 +190,18 @@ def test_other_users_of_the_machine_cannot_reach_the_workers(monkeypatch: pytest
     assert security.require_encryption and security.get_listen_args("scheduler")["require_encryption"]
     context = security.get_listen_args("scheduler")["ssl_context"]
     assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_own_workers_that_do_not_start_are_no_fault_of_a_scheduler(
+    monkeypatch: pytest.MonkeyPatch, no_waits: None
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    client = mock.MagicMock()
+    client.__enter__.return_value.wait_for_workers.side_effect = TimeoutError
+    monkeypatch.setattr(distributed, "LocalCluster", mock.MagicMock())
+    monkeypatch.setattr(distributed, "Client", lambda *_, **__: client)
+    with pytest.raises(SetupError, match=r"^--workers: they have not started within 0.05 s"), executor(2, None):
+        pass
 
 
 Resources = dict[str, float]

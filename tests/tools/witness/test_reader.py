@@ -2,9 +2,7 @@
 
 import json
 import random
-import socket
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 import pytest
@@ -16,7 +14,6 @@ from rollup_node.stages.protocol.types import BlobRef, L1Block
 from rollup_node.tools.recorded.recording import RecordedBlock, Recording
 from rollup_node.tools.witness.assembly import CLAIMED
 from rollup_node.tools.witness.manifest import MANIFEST, read_manifest
-from rollup_node.tools.witness.packs import L2Pack, PackFolder, l2_name
 from rollup_node.tools.witness.preimages import KeyType, PreimageFolder, WitnessError, blob_keys, preimage_key
 from rollup_node.tools.witness.reader import WitnessReader, derive_witness
 from tests.support.chains.recorded_witness import (
@@ -29,25 +26,6 @@ from tests.support.chains.recorded_witness import (
     receipts_body,
     with_receipts,
 )
-
-
-def test_the_recorded_blocks_follow_from_the_witness_without_a_socket(
-    witness_folder: Path, packs: PackFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def forbidden(*values: object, **options: object) -> NoReturn:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", forbidden)
-    monkeypatch.setattr(socket, "create_connection", forbidden)
-    monkeypatch.setattr(socket, "getaddrinfo", forbidden)
-    done = list(derive_witness(WitnessReader(witness_folder)))
-    known = packs.get(l2_name(FIRST + 1), L2Pack, "it")
-    assert [item.safe_head.number for item in done] == list(range(FIRST + 1, LAST + 1))
-    assert all(item.differences == () for item in done)
-    assert done[0].values["hash"] == to_hex(known.hash) and done[-1].values["hash"] is None
-    assert done[0].values["transactions"] == [to_hex(raw) for raw in known.transactions]
-    assert {item.values["derived_from"] for item in done} == {HEAD}
-    assert all(item.values["l1_transactions"] for item in done)
 
 
 def test_a_witness_whose_l1_ends_too_early_says_where(witness_folder: Path, recording: Recording) -> None:

@@ -116,6 +116,16 @@ def test_undecompressable_data_is_hashed_raw() -> None:
     assert message_id(TOPIC, data, content) == expected
 
 
+def test_seen_ids_expire(harness: RouterHarness) -> None:
+    (peer,) = harness.add_members(1)
+    harness.accept(peer, b"block")
+    harness.heartbeats()
+    assert len(harness.router.validation_queue.seen) == 1
+    harness.now += 66
+    harness.heartbeats()
+    assert len(harness.router.validation_queue.seen) == 0
+
+
 def test_the_cache_is_bounded_and_expires() -> None:
     cache = SeenCache(65.0, 100)
     for number in range(1000):
