@@ -17,6 +17,7 @@ from rollup_node.stages.blobs.pending_requests import (
 from rollup_node.stages.messages.blobs import (
     BlobContent,
     BlobsRequest,
+    BlobsResponse,
     BlobsUnavailable,
     InputRequest,
     InputResponse,
@@ -47,10 +48,24 @@ def requests() -> PendingRequests:
     return PendingRequests(1 << 20)
 
 
+def test_a_response_has_the_blobs_in_the_requested_order(requests: PendingRequests) -> None:
+    pending = requests.request(CLIENT, blobs_request(1, [7, 8, 7]), 0.0)
+    assert pending.response() is None
+    assert [ref.hash[0] for ref in pending.missing] == [7, 8]
+    pending.add([content(8), content(9)])
+    assert [ref.hash[0] for ref in pending.missing] == [7]
+    pending.add([content(7)])
+    response = pending.response()
+    assert isinstance(response, BlobsResponse)
+    assert [content.hash[0] for content in response.contents] == [7, 8, 7]
+    requests.remove(pending)
+    assert len(requests) == 0
+
+
 def test_a_repetition_is_the_same_request_and_may_make_it_urgent(requests: PendingRequests) -> None:
-    first = requests.request(CLIENT, blobs_request(1, [7, 7]), 0.0)
-    again = requests.request(ProcessId(3, 2), blobs_request(1, [7, 7], urgent=True), 1.0)
-    assert again is first and len(first.missing) == 1
+    first = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    again = requests.request(ProcessId(3, 2), blobs_request(1, [7], urgent=True), 1.0)
+    assert again is first
     assert first.urgent
     assert first.clients == {3: ProcessId(3, 2)}
     assert requests.request(CLIENT, blobs_request(1, [8]), 1.0) is not first
